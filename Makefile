@@ -1,0 +1,45 @@
+# Every target that a person or CI calls. Python 3.11+ and make are all that is assumed.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.9
+export UV_LINK_MODE ?= copy
+PROTOS := $(shell find protos/sabueso -name '*.proto')
+
+.PHONY: help setup protos up down status logs ask check fmt docs test test-slow bench load lock clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+# The stamp is newer than its inputs only when everything below went through: a killed set-up starts again.
+setup: $(VENV)/.ready ## create the environment from the lock file, generate the protos, make the default model
+
+$(VENV)/bin/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sabueso needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Say which to use: make PYTHON=python3.12 …"; exit 1; }
+	@echo "• creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make a virtual environment. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION) || { rm -rf $(VENV); echo "pip could not install uv; is the package index reachable? (make reads pip's own settings)"; exit 1; }
+
+$(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/uv
+	@echo "• installing packages from requirements.lock"
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r requirements.lock || { echo "A package of requirements.lock could not be installed (the line above names it). After a fix, run the same command again: it goes on where it stopped."; exit 1; }
+	@mkdir -p protos/gen
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+protos/gen/.stamp: $(PROTOS) $(VENV)/.installed
+	@echo "• generating code from protos/"
+	@rm -rf protos/gen && mkdir -p protos/gen
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I protos --python_out=protos/gen --grpc_python_out=protos/gen --mypy_out=protos/gen --mypy_grpc_out=protos/gen $(PROTOS)
+	@touch $@
+
+protos: protos/gen/.stamp ## generate Python code from the protos
+
+$(VENV)/.ready: protos/gen/.stamp services/embedding/convert.py
+	@$(BIN)/python -m services.embedding.convert .sabueso/models/multilingual-e5-small
+	@touch $@
+
+lock: $(VENV)/bin/uv ## resolve the newest versions of all packages into requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml --group all --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --python-version 3.11 --quiet $(if $(UPGRADE),--upgrade) -o requirements.lock

@@ -1,0 +1,5 @@
+"""The `sabueso` command."""
+
+
+def main() -> None:
+    """Entry point."""

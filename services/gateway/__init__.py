@@ -1,0 +1,1 @@
+"""HTTP in: the OpenAI-compatible API, tenants, limits, the web page."""

@@ -1,0 +1,1 @@
+"""Query to passages; owns Qdrant."""

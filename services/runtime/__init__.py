@@ -1,0 +1,1 @@
+"""What every process needs in order to run. Knows no service."""

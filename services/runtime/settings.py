@@ -1,0 +1,60 @@
+"""Settings that every service has. Read once, at start, from the environment."""
+
+import os
+import sys
+from typing import Self
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "SABUESO_"
+
+
+class ServerSettings(BaseSettings):
+    """Base class: each service adds its own fields. The environment variable is `SABUESO_` + the name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+
+    host: str = Field(default="[::]", description="Address to listen on; `127.0.0.1` for one machine.")
+    port: int = Field(default=50051, ge=0, le=65535, description="Port of the service.")
+    metrics_port: int = Field(default=9090, ge=0, le=65535, description="Port of /metrics; 0 turns it off.")
+    identity_secret: SecretStr = Field(
+        description="Shared by all services; signs the tenant in every call. 32 bytes or more."
+    )
+    shutdown_grace_seconds: float = Field(
+        default=20, ge=0, le=3600, description="Time that running calls get after SIGTERM."
+    )
+    max_connection_age_seconds: float = Field(
+        default=300, ge=1, le=86400, description="Age at which clients are asked to reconnect, to find new replicas."
+    )
+    log_level: str = Field(
+        default="INFO",
+        pattern="^(DEBUG|INFO|WARNING|ERROR)$",
+        description="Least level that is logged. Prompts and documents are never logged.",
+    )
+    otlp_endpoint: str = Field(
+        default="", description="OpenTelemetry collector (gRPC), such as `http://otel:4317`. Empty: no tracing."
+    )
+
+    @classmethod
+    def read(cls) -> Self:
+        """Reads the environment; on a mistake prints each wrong variable and ends the process with status 78."""
+        try:
+            settings = cls()  # pyright: ignore[reportCallIssue]
+            _refuse_unknown(cls)
+            return settings
+        except ValidationError as error:
+            lines = [f"{PREFIX}{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors()]
+        except ValueError as error:
+            lines = [str(error)]
+        for line in lines:
+            print(f"settings: {line}", file=sys.stderr)
+        raise SystemExit(78)  # EX_CONFIG of sysexits.h: a restart will not help
+
+
+def _refuse_unknown(cls: type[BaseSettings]) -> None:
+    """A misspelt variable would otherwise pass silently (pydantic-settings ignores what it does not know)."""
+    known = {PREFIX + name.upper() for name in cls.model_fields}
+    unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    if unknown:
+        raise ValueError(f"unknown settings: {', '.join(unknown)}; known are: {', '.join(sorted(known))}")

@@ -1,0 +1,1 @@
+"""Batch get and put of tool results."""

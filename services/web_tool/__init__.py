@@ -1,0 +1,1 @@
+"""Web search and page reading behind a guard."""
