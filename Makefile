@@ -8,7 +8,7 @@ UV_VERSION := 0.13.9
 export UV_LINK_MODE ?= copy
 PROTOS := $(shell find protos/sabueso -name '*.proto')
 
-.PHONY: help setup protos up down status logs ask check fmt docs test test-slow bench load lock clean
+.PHONY: help setup protos up down status logs ask check fmt docs test test-slow bench browser lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -43,3 +43,64 @@ $(VENV)/.ready: protos/gen/.stamp services/embedding/convert.py
 
 lock: $(VENV)/bin/uv ## resolve the newest versions of all packages into requirements.lock
 	@$(BIN)/uv pip compile pyproject.toml --group all --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --python-version 3.11 --quiet $(if $(UPGRADE),--upgrade) -o requirements.lock
+
+# ---- running it --------------------------------------------------------------------------------------------------
+
+STACK := $(BIN)/python -m local.stack
+PORT ?= 8080
+HOST ?= 127.0.0.1
+PROFILE ?= instant
+
+up: setup ## start everything with the demo (PORT=8080 DETACH=1 PROFILE=h100-tp4 MODEL_URL=… MODEL_NAME=…)
+	@$(STACK) up --port $(PORT) --host $(HOST) --profile $(PROFILE) $(if $(DETACH),--detach) $(if $(MODEL_URL),--model-url '$(MODEL_URL)') $(if $(MODEL_NAME),--model-name '$(MODEL_NAME)')
+
+down: $(VENV)/.installed ## stop everything
+	@$(STACK) down
+
+status: $(VENV)/.installed ## what runs, with its memory
+	@$(STACK) status
+
+logs: $(VENV)/.installed ## follow the log of one service (SERVICE=gateway), or of all
+	@$(STACK) logs $(SERVICE)
+
+ask: $(VENV)/.installed ## ask a question: make ask Q="…"
+	@test -n "$$Q" || { echo 'Say what to ask: make ask Q="¿Cuántos contratos firmamos en 2025?"'; exit 1; }
+	@$(BIN)/sabueso ask "$$Q"
+
+export Q
+
+# ---- checking it -------------------------------------------------------------------------------------------------
+
+check: setup ## lint, types, protos, import rules, generated tables
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || { echo "run: make fmt"; exit 1; }
+	@$(BIN)/pyright
+	@cd protos && ../$(BIN)/buf lint
+	@if git rev-parse -q --verify $(PROTOS_BASE):protos >/dev/null 2>&1; then cd protos && ../$(BIN)/buf breaking --against '../.git#ref=$(PROTOS_BASE),subdir=protos'; else echo "buf breaking: nothing to compare with ($(PROTOS_BASE) has no protos)"; fi
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m local.readme --check
+
+# The protos that have landed; `make check PROTOS_BASE=v1.2` compares with a release.
+PROTOS_BASE ?= $(shell git rev-parse -q --verify origin/main 2>/dev/null || git rev-parse -q --verify HEAD 2>/dev/null)
+
+fmt: setup ## format the code
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+docs: setup ## renew the README's tables of settings and errors
+	@$(BIN)/python -m local.readme
+
+test: setup browser ## all tests but the slow ones
+	@$(BIN)/pytest -q -m "not slow"
+
+test-slow: setup browser ## the slow tests (none is fine)
+	@$(BIN)/pytest -q -m slow || [ $$? -eq 5 ]
+
+browser: setup
+	@$(BIN)/python -m local.browser
+
+bench: setup ## measure; one JSON line a figure (needs the stack: make up DETACH=1)
+	@$(BIN)/python -m loadtests.bench
+
+clean: $(VENV)/.installed ## stop everything and forget its data
+	@$(BIN)/python -c 'from local.stack import clean; clean()'

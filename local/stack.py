@@ -1,0 +1,497 @@
+"""Starts, watches and stops everything on one machine: `python -m local.stack up|down|status|logs`.
+
+supervisord runs the processes and restarts those that die; this file says which, waits until they serve, and loads the demo.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from local import loading, ports, postgres, valkey
+
+HOME = Path(os.environ.get("SABUESO_HOME", ".sabueso")).resolve()
+# Marks our processes in their environment, so that what a killed run left behind is found and nothing else is touched.
+MARK = "_SABUESO_STACK"
+BIN = Path(sys.executable).parent
+GRPC_SERVICES = (
+    "embedding", "reranking", "retrieval", "ingestion", "sql_tool", "web_tool", "tool_cache", "orchestrator",
+)  # fmt: skip
+# What each service calls, as in the chart's `calls:`.
+CALLS: dict[str, tuple[str, ...]] = {
+    "reranking": ("embedding",),
+    "retrieval": ("embedding", "reranking"),
+    "ingestion": ("embedding", "retrieval"),
+    "orchestrator": ("retrieval", "sql_tool", "web_tool", "tool_cache"),
+    "gateway": ("orchestrator", "retrieval", "ingestion", "embedding", "reranking", "web_tool"),
+}
+_PER_SERVICE_TIMEOUT_SECONDS = 90
+
+
+class Refused(Exception):
+    """The stack cannot start; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person may choose on the command line of make."""
+
+    port: int = 8080
+    host: str = "127.0.0.1"
+    profile: str = "instant"
+    model_url: str = ""
+    model_name: str = ""
+    model_api_key: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where everything listens in this run."""
+
+    options: Options
+    ports: dict[str, int]
+    metrics_ports: dict[str, int]
+
+    def address(self, service: str) -> str:
+        """host:port of a gRPC service."""
+        return f"127.0.0.1:{self.ports[service]}"
+
+    @property
+    def url(self) -> str:
+        """Where people and clients find the gateway."""
+        host = "127.0.0.1" if self.options.host in ("0.0.0.0", "::") else self.options.host
+        return f"http://{host}:{self.options.port}"
+
+
+def main() -> None:
+    """Command line; exit status 1 when refused, with the reason on stderr."""
+    parser = argparse.ArgumentParser(prog="python -m local.stack", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    up = commands.add_parser("up", help="start, wait until all serve, load the demo")
+    up.add_argument("--detach", action="store_true", help="leave it running")
+    up.add_argument("--port", type=int, default=8080)
+    up.add_argument("--host", default="127.0.0.1")
+    up.add_argument("--profile", default="instant", choices=("instant", "h100-tp4", "h100-tp2"))
+    up.add_argument("--model-url", default="")
+    up.add_argument("--model-name", default="")
+    commands.add_parser("down", help="stop everything")
+    commands.add_parser("status", help="what runs")
+    logs = commands.add_parser("logs", help="follow the log of one service, or of all")
+    logs.add_argument("service", nargs="?", default="")
+    arguments = parser.parse_args()
+    try:
+        match arguments.command:
+            case "up":
+                options = Options(
+                    arguments.port, arguments.host, arguments.profile, arguments.model_url, arguments.model_name,
+                    os.environ.get("MODEL_API_KEY", ""),
+                )  # fmt: skip
+                start(options, detach=arguments.detach)
+            case "down":
+                print("• stopped" if stop() else "• nothing was running")
+            case "status":
+                raise SystemExit(show_status())
+            case _:
+                follow_logs(arguments.service)
+    except Refused as error:
+        print(f"\n{error}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def start(options: Options, *, detach: bool) -> None:
+    """The whole of `make up`. Raises Refused; whatever was started by then is stopped again."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    with _only_one():
+        if _supervisor_pid() is not None:
+            raise Refused(f"sabueso is already running ({_read_env().get('SABUESO_URL', '?')}). `make down` ends it.")
+        began = time.monotonic()
+        _end_leftovers()
+        if not ports.is_free(options.port, options.host):
+            raise Refused(_who_has(options.port))
+        plan = _plan(options)
+        cluster = postgres.prepare(HOME / "postgres", plan.ports["postgres"])
+        _write_configuration(plan, cluster)
+        try:
+            print("• starting PostgreSQL, Valkey and the services")
+            _run([str(BIN / "supervisord"), "-c", str(HOME / "supervisord.conf")])
+            asyncio.run(_bring_up(plan, cluster))
+        except (Refused, subprocess.CalledProcessError, KeyboardInterrupt):
+            stop()
+            raise
+    _say_hello(plan, time.monotonic() - began, detach)
+    if not detach:
+        _wait_for_the_end()
+
+
+async def _bring_up(plan: Plan, cluster: postgres.Cluster) -> None:
+    keys = _keys()
+    await loading.wait_for_postgres(cluster, _raise_if_fatal)
+    await loading.load_databases(cluster, HOME, keys)
+    addresses = {name: plan.address(name) for name in GRPC_SERVICES}
+    await loading.wait_for_services(addresses, plan.url, _PER_SERVICE_TIMEOUT_SECONDS, _raise_if_fatal)
+    _write_env(plan, keys)
+    await loading.load_documents(plan.url, keys, HOME)
+
+
+def stop() -> bool:
+    """Ends supervisord and all that it runs; True when something was running."""
+    pid = _supervisor_pid()
+    if pid is not None:
+        os.kill(pid, signal.SIGTERM)
+        for _ in range(400):
+            if not psutil.pid_exists(pid):
+                break
+            time.sleep(0.1)
+    return _end_leftovers() or pid is not None
+
+
+def show_status() -> int:
+    """Prints a line a process; 0 when all run, 3 when not."""
+    if _supervisor_pid() is None:
+        print("sabueso is not running. `make up` starts it.")
+        return 3
+    found = subprocess.run(_control("status"), capture_output=True, text=True, check=False)
+    memory = _memory_by_program()
+    for line in found.stdout.splitlines():
+        name = line.split()[0]
+        print(f"{line:<60} {memory.get(name, 0) / 2**20:6.0f} MiB")
+    print(f"{'total':<60} {sum(memory.values()) / 2**20:6.0f} MiB   {_read_env().get('SABUESO_URL', '')}")
+    return 0 if found.returncode == 0 else 3
+
+
+def follow_logs(service: str) -> None:
+    """Shows the last lines of a service's log and follows it, until interrupted."""
+    files = sorted((HOME / "logs").glob(f"{service or '*'}.log"))
+    if not files:
+        names = ", ".join(sorted(p.stem for p in (HOME / "logs").glob("*.log")))
+        raise Refused(f"There is no log of `{service}`. There are: {names or 'none yet; run `make up`'}")
+    with contextlib.suppress(KeyboardInterrupt):
+        subprocess.run(["tail", "-n", "100", "-F", *map(str, files)], check=False)
+
+
+@contextlib.contextmanager
+def _only_one() -> Generator[None]:
+    with (HOME / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused("Another `make up` is starting sabueso in this folder. Wait for it, or end it.") from None
+        yield
+
+
+def _plan(options: Options) -> Plan:
+    names = ["postgres", "valkey", "understudy", "web_fixture", *GRPC_SERVICES]
+    found = ports.pick(len(names) + len(GRPC_SERVICES))
+    listening = dict(zip(names, found, strict=False))
+    return Plan(options, listening, dict(zip(GRPC_SERVICES, found[len(names) :], strict=True)))
+
+
+def _who_has(port: int) -> str:
+    who = ""
+    with contextlib.suppress(psutil.Error):
+        for connection in psutil.net_connections("inet"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+                who = f" by `{psutil.Process(connection.pid).name()}` (process {connection.pid})"
+    return f"Port {port} is taken{who}. Choose another: make up PORT={ports.pick(1, port + 1)[0]}"
+
+
+def _write_configuration(plan: Plan, cluster: postgres.Cluster) -> None:
+    for folder in ("logs", "valkey", "tenants", "secrets", "spool", "vectors"):
+        (HOME / folder).mkdir(exist_ok=True)
+    for old in (HOME / "logs").glob("*.log"):
+        old.unlink()
+    (HOME / "secrets").chmod(0o700)
+    loading.write_tenants(HOME, _keys())
+    (HOME / "plan.json").write_text(json.dumps({"ports": plan.ports, "options": asdict(plan.options)}))
+    programs = [
+        _program("postgres", cluster.command, {}, 10, user=cluster.user, stop="INT"),
+        _program("valkey", valkey.command(HOME / "valkey", plan.ports["valkey"]), {}, 10),
+        _program("web_fixture", [*_python("demo.web_fixture"), "--port", str(plan.ports["web_fixture"])], {}, 20),
+        *(_program(name, _python(f"services.{name}.server"), environment, 20) for name, environment in _services(plan)),
+    ]
+    conf = HOME / "supervisord.conf"
+    conf.touch(mode=0o600)
+    conf.write_text(_SUPERVISOR.format(home=HOME, environment=_environment({MARK: str(HOME)})) + "\n".join(programs))
+
+
+def _services(plan: Plan) -> list[tuple[str, dict[str, str]]]:
+    """Each service with its environment: all of its settings, nothing of ours."""
+    own = _own_settings(plan)
+    services: list[tuple[str, dict[str, str]]] = []
+    for name in GRPC_SERVICES:
+        settings = {
+            "HOST": "127.0.0.1",
+            "PORT": str(plan.ports[name]),
+            "METRICS_PORT": str(plan.metrics_ports[name]),
+            "SHUTDOWN_GRACE_SECONDS": "5",
+            "IDENTITY_SECRET": _identity_secret(),
+        }
+        services.append((name, settings | own.get(name, {})))
+    services.append(("gateway", own["gateway"]))
+    if not plan.options.model_url:
+        services.append(("understudy", own["understudy"]))
+    for name, settings in services:
+        settings.update({f"{called.upper()}_ADDRESS": plan.address(called) for called in CALLS.get(name, ())})
+    return [(name, {f"SABUESO_{k}": v for k, v in settings.items()}) for name, settings in services]
+
+
+def _own_settings(plan: Plan) -> dict[str, dict[str, str]]:
+    options = plan.options
+    valkey_url = f"redis://127.0.0.1:{plan.ports['valkey']}"
+    model_url = options.model_url or f"http://127.0.0.1:{plan.ports['understudy']}/v1"
+    model_name = options.model_name or "meta-llama/Llama-3.1-70B-Instruct"
+    tenants = {"TENANTS_DIR": str(HOME / "tenants")}
+    fixture = f"127.0.0.1:{plan.ports['web_fixture']}"
+    return {
+        "embedding": {"EMBEDDING_MODEL": f"onnx:{HOME / 'models/multilingual-e5-small'}"},
+        "retrieval": {"VECTOR_STORE": f"edge:{HOME / 'vectors'}"},
+        "ingestion": {"VALKEY_URL": valkey_url, "SPOOL_DIR": str(HOME / "spool")},
+        "sql_tool": tenants | {"SECRETS_DIR": str(HOME / "secrets")},
+        "web_tool": tenants | {"SEARXNG_URL": f"http://{fixture}", "ALLOWED_PRIVATE_ADDRESSES": fixture},
+        "tool_cache": {"VALKEY_URL": valkey_url},
+        "orchestrator": tenants | {"MODEL_URL": f"{plan.url}/v1", "MODEL_NAME": model_name},
+        "gateway": tenants
+        | {
+            "HOST": options.host,
+            "PORT": str(options.port),
+            "IDENTITY_SECRET": _identity_secret(),
+            "VALKEY_URL": valkey_url,
+            "MODEL_URL": model_url,
+            "SHUTDOWN_GRACE_SECONDS": "5",
+        }
+        | ({"MODEL_API_KEY": options.model_api_key} if options.model_api_key else {}),
+        "understudy": {
+            "HOST": "127.0.0.1",
+            "PORT": str(plan.ports["understudy"]),
+            "LATENCY_PROFILE": options.profile,
+            "MODEL_NAME": model_name,
+        },
+    }
+
+
+_SUPERVISOR = """\
+[supervisord]
+logfile={home}/logs/supervisord.log
+logfile_maxbytes=1MB
+pidfile={home}/supervisord.pid
+childlogdir={home}/logs
+environment={environment}
+
+[unix_http_server]
+file={home}/s.sock
+chmod=0600
+
+[supervisorctl]
+serverurl=unix://{home}/s.sock
+
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
+
+"""
+
+
+def _program(
+    name: str,
+    command: list[str],
+    environment: dict[str, str],
+    priority: int,
+    user: str | None = None,
+    stop: str = "TERM",
+) -> str:
+    # Exit codes 69 and 78 say that a restart cannot help: a taken port, a wrong setting.
+    lines = {
+        "command": " ".join(shlex.quote(part).replace("%", "%%") for part in command),
+        "directory": "/" if user else str(Path.cwd()),
+        "environment": _environment(environment),
+        "priority": str(priority),
+        "stdout_logfile": str(HOME / "logs" / f"{name}.log"),
+        "stdout_logfile_maxbytes": "5MB",
+        "redirect_stderr": "true",
+        "autorestart": "unexpected",
+        "exitcodes": "69,78",
+        "startsecs": "0",
+        "startretries": "1000000",
+        "stopsignal": stop,
+        "stopwaitsecs": "8",
+    }
+    if user:
+        lines["user"] = user
+    return f"[program:{name}]\n" + "".join(f"{key}={value}\n" for key, value in lines.items())
+
+
+def _environment(values: dict[str, str]) -> str:
+    return ",".join(f'{key}="{value.replace("%", "%%")}"' for key, value in values.items())
+
+
+def _python(module: str) -> list[str]:
+    return [sys.executable, "-m", module]
+
+
+def _run(command: Sequence[str]) -> None:
+    # Nothing of the caller's SABUESO_ variables reaches the services: each refuses what it does not know.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SABUESO_")}
+    environment |= {MARK: str(HOME), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    subprocess.run(command, check=True, env=environment)
+
+
+def _control(*words: str) -> list[str]:
+    return [str(BIN / "supervisorctl"), "-c", str(HOME / "supervisord.conf"), *words]
+
+
+def _raise_if_fatal() -> None:
+    """Raises Refused, with the last lines of its log, when a process has given up."""
+    found = subprocess.run(_control("status"), capture_output=True, text=True, check=False).stdout
+    for line in found.splitlines():
+        name, state = line.split()[:2]
+        if state in ("FATAL", "EXITED"):
+            log = HOME / "logs" / f"{name}.log"
+            last = "\n".join(log.read_text(errors="replace").splitlines()[-8:]) if log.exists() else ""
+            raise Refused(f"{name} does not start. The end of its log ({log}):\n{last}")
+
+
+def _supervisor_pid() -> int | None:
+    try:
+        pid = int((HOME / "supervisord.pid").read_text())
+        return pid if "supervisord" in " ".join(psutil.Process(pid).cmdline()) else None
+    except (OSError, ValueError, psutil.Error):
+        return None
+
+
+def _ours() -> list[psutil.Process]:
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.pid != os.getpid() and process.environ().get(MARK) == str(HOME):
+                found.append(process)
+    return found
+
+
+def _end_leftovers() -> bool:
+    left = _ours()
+    if left:
+        print(f"• ending {len(left)} processes of an earlier run")
+    for process in left:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    _, alive = psutil.wait_procs(left, timeout=8)
+    for process in alive:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(alive, timeout=5)
+    for stale in ("supervisord.pid", "s.sock"):
+        (HOME / stale).unlink(missing_ok=True)
+    return bool(left)
+
+
+def _memory_by_program() -> dict[str, int]:
+    """Proportional set size in bytes by program, children included."""
+    found = subprocess.run(_control("status"), capture_output=True, text=True, check=False).stdout
+    memory: dict[str, int] = {}
+    for line in found.splitlines():
+        words = line.split()
+        if "pid" not in words:
+            continue
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(int(words[words.index("pid") + 1].rstrip(",")))
+            memory[words[0]] = sum(p.memory_full_info().pss for p in [process, *process.children(recursive=True)])
+    return memory
+
+
+def _identity_secret() -> str:
+    return _kept("identity-secret", lambda: secrets.token_urlsafe(48))
+
+
+def _keys() -> dict[str, str]:
+    """API keys by tenant; made once, kept for later runs."""
+    return json.loads(
+        _kept(
+            "keys.json",
+            lambda: json.dumps({t: f"sk-sabueso-{t}-{secrets.token_urlsafe(24)}" for t in ("demo", "tiny", "other")}),
+        )
+    )
+
+
+def _kept(name: str, make: Any) -> str:
+    path = HOME / name
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(make())
+    return path.read_text()
+
+
+def _write_env(plan: Plan, keys: dict[str, str]) -> None:
+    path = HOME / "env"
+    path.touch(mode=0o600)
+    path.write_text(
+        f"SABUESO_URL={plan.url}\nSABUESO_API_KEY={keys['demo']}\n"
+        f"SABUESO_TINY_API_KEY={keys['tiny']}\nSABUESO_OTHER_API_KEY={keys['other']}\n"
+    )
+
+
+def _read_env() -> dict[str, str]:
+    path = HOME / "env"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def _say_hello(plan: Plan, seconds: float, detach: bool) -> None:
+    key = _keys()["demo"]
+    model = plan.options.model_url or f"the understudy, a rule-based stand-in (profile {plan.options.profile})"
+    print(
+        f"""
+sabueso is up after {seconds:.0f} s.
+
+  web page   {plan.url}/
+  API        {plan.url}/v1     (OpenAI's; model "sabueso")
+  key        {key}
+  model      {model}
+
+Try one of these:
+
+  make ask Q="How many contracts above 100k€ did we sign in 2025 with EU providers, and which special conditions recur?"
+
+  curl -s {plan.url}/v1/chat/completions -H "Authorization: Bearer {key}" -H "Content-Type: application/json" \\
+    -d '{{"model": "sabueso", "messages": [{{"role": "user", "content": "¿Qué dice la política de viajes sobre el hotel?"}}]}}'
+
+  scripts find URL and keys in {HOME.name}/env;  {"`make down` ends it" if detach else "Ctrl-C ends it"}
+"""
+    )
+
+
+def _wait_for_the_end() -> None:
+    try:
+        while _supervisor_pid() is not None:
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        pass
+    print("\n• stopping")
+    stop()
+
+
+def clean() -> None:
+    """Forgets all data of this folder's stack, the model excepted."""
+    stop()
+    for path in HOME.iterdir():
+        if path.name != "models":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Speaks to the gateway as any client would: OpenAI's SDK for answers, plain HTTP for the rest."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import openai
+
+from services.cli.config import Settings
+
+
+class Failed(Exception):
+    """The gateway refused or cannot be reached; the message is for a person."""
+
+
+class Client:
+    """A connection to one gateway with one key."""
+
+    def __init__(self, settings: Settings) -> None:
+        if not settings.api_key.get_secret_value():
+            raise Failed("No API key. Set SABUESO_API_KEY, or run `make up` in this folder first.")
+        self._settings = settings
+        key = settings.api_key.get_secret_value()
+        self._http = httpx.Client(
+            base_url=f"{settings.url.rstrip('/')}/v1",
+            headers={"authorization": f"Bearer {key}"},
+            timeout=httpx.Timeout(120, connect=5),
+            trust_env=False,
+        )
+        self._openai = openai.OpenAI(
+            base_url=f"{settings.url.rstrip('/')}/v1",
+            api_key=key,
+            max_retries=0,
+            timeout=600,
+            http_client=httpx.Client(trust_env=False),
+        )
+
+    def ask(self, question: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The chunks of a streamed answer, as plain dictionaries."""
+        try:
+            stream = self._openai.chat.completions.create(
+                model="sabueso",
+                messages=[{"role": "user", "content": question}],
+                stream=True,
+                stream_options={"include_usage": True},
+                extra_body={"sabueso": {"include_steps": True, **options}},
+            )
+            for chunk in stream:
+                yield chunk.model_dump()
+        except openai.APIStatusError as error:
+            raise Failed(_reason(error.response)) from None
+        except openai.APIError as error:
+            raise Failed(self._unreachable(error)) from None
+
+    def call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """One JSON call below /v1."""
+        try:
+            response = self._http.request(method, path, **options)
+        except httpx.HTTPError as error:
+            raise Failed(self._unreachable(error)) from None
+        if response.is_error:
+            raise Failed(_reason(response))
+        return cast(dict[str, Any], response.json())
+
+    def upload(self, path: Path, fields: dict[str, str]) -> dict[str, Any]:
+        """Sends one file for ingestion."""
+        with path.open("rb") as content:
+            return self.call("POST", "/documents", files={"file": (path.name, content)}, data=fields)
+
+    def ready(self) -> dict[str, Any]:
+        """What /readyz says, whether or not it is ready."""
+        try:
+            response = httpx.get(f"{self._settings.url.rstrip('/')}/readyz", timeout=10, trust_env=False)
+            return {"status_code": response.status_code, **response.json()}
+        except (httpx.HTTPError, ValueError) as error:
+            raise Failed(self._unreachable(error)) from None
+
+    def _unreachable(self, error: Exception) -> str:
+        cause = error.__cause__ or error
+        return f"The gateway at {self._settings.url} cannot be reached ({cause}). Is it running? `make status` tells."
+
+
+def _reason(response: httpx.Response) -> str:
+    try:
+        error = response.json()["error"]
+        return f"{error['message']} ({response.status_code} {error['code']})"
+    except (ValueError, KeyError, TypeError):
+        return f"The gateway answered {response.status_code}."

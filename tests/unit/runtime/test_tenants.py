@@ -1,0 +1,64 @@
+import pytest
+
+from services.runtime.tenants import BadTenantFile, TenantDirectory, load
+
+GOOD = "id: acme\nlimits: {requests_per_minute: 10}\n"
+KEY = "keys: [{id: main, sha256: '" + "a" * 64 + "'}]\n"
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def test_a_good_file_is_read(tmp_path):
+    tenant = load(write(tmp_path, acme=GOOD))["acme"]
+    assert tenant.limits.requests_per_minute == 10
+    assert tenant.tool("sql_query").enabled
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("id: acme\nlimts: {}\n", "acme.yaml: limts"),
+        ("id: acme\nlimits: {requests_per_minute: -1}\n", "acme.yaml: limits.requests_per_minute"),
+        ("id: acme\nlimits: [\n", "acme.yaml: line 3"),
+        ("id: Acme Corp\n", "acme.yaml: id"),
+        ("id: acme\nkeys: [{id: main, sha256: abc}]\n", "acme.yaml: keys.0.sha256"),
+        ("id: acme\ntools: {sql_querry: {}}\n", "unknown sql_querry"),
+        ("id: acme\nsql: {dsn_secret: x, tables: {}}\n", "acme.yaml: sql.tables"),
+        ("[]\n", "acme.yaml: file"),
+        ("", "acme.yaml: file"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(tmp_path, text, says):
+    with pytest.raises(BadTenantFile, match=says.replace(".", r"\.")):
+        load(write(tmp_path, acme=text))
+
+
+def test_an_empty_folder_is_a_mistake(tmp_path):
+    with pytest.raises(BadTenantFile, match="SABUESO_TENANTS_DIR"):
+        load(tmp_path)
+
+
+def test_two_tenants_cannot_share_a_key(tmp_path):
+    with pytest.raises(BadTenantFile, match="also a key of tenant `acme`"):
+        load(write(tmp_path, acme=GOOD + KEY, other="id: other\n" + KEY))
+
+
+def test_two_files_cannot_share_an_id(tmp_path):
+    with pytest.raises(BadTenantFile, match="used by another file"):
+        load(write(tmp_path, acme=GOOD, acme2=GOOD))
+
+
+def test_a_change_is_taken_up_and_a_bad_one_is_not(tmp_path):
+    directory = TenantDirectory(write(tmp_path, acme=GOOD))
+    assert not directory.reload()
+    write(tmp_path, acme=GOOD, other="id: other\n")
+    assert directory.reload()
+    assert set(directory.all()) == {"acme", "other"}
+    write(tmp_path, other="id: [\n")
+    assert not directory.reload()
+    assert set(directory.all()) == {"acme", "other"}
+    assert directory.failed_reloads == 1
