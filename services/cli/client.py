@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-import httpx
+import httpx2
 import openai
 
 from services.cli.config import Settings
@@ -22,10 +22,10 @@ class Client:
             raise Failed("No API key. Set SABUESO_API_KEY, or run `make up` in this folder first.")
         self._settings = settings
         key = settings.api_key.get_secret_value()
-        self._http = httpx.Client(
+        self._http = httpx2.Client(
             base_url=f"{settings.url.rstrip('/')}/v1",
             headers={"authorization": f"Bearer {key}"},
-            timeout=httpx.Timeout(120, connect=5),
+            timeout=httpx2.Timeout(120, connect=5),
             trust_env=False,
         )
         self._openai = openai.OpenAI(
@@ -33,7 +33,7 @@ class Client:
             api_key=key,
             max_retries=0,
             timeout=600,
-            http_client=httpx.Client(trust_env=False),
+            http_client=httpx2.Client(trust_env=False),
         )
 
     def ask(self, question: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -57,7 +57,7 @@ class Client:
         """One JSON call below /v1."""
         try:
             response = self._http.request(method, path, **options)
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise Failed(self._unreachable(error)) from None
         if response.is_error:
             raise Failed(_reason(response))
@@ -71,9 +71,9 @@ class Client:
     def ready(self) -> dict[str, Any]:
         """What /readyz says, whether or not it is ready."""
         try:
-            response = httpx.get(f"{self._settings.url.rstrip('/')}/readyz", timeout=10, trust_env=False)
+            response = httpx2.get(f"{self._settings.url.rstrip('/')}/readyz", timeout=10, trust_env=False)
             return {"status_code": response.status_code, **response.json()}
-        except (httpx.HTTPError, ValueError) as error:
+        except (httpx2.HTTPError, ValueError) as error:
             raise Failed(self._unreachable(error)) from None
 
     def _unreachable(self, error: Exception) -> str:
@@ -81,7 +81,7 @@ class Client:
         return f"The gateway at {self._settings.url} cannot be reached ({cause}). Is it running? `make status` tells."
 
 
-def _reason(response: httpx.Response) -> str:
+def _reason(response: httpx2.Response) -> str:
     try:
         error = response.json()["error"]
         return f"{error['message']} ({response.status_code} {error['code']})"
