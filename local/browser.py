@@ -20,11 +20,8 @@ def main() -> None:
         return
     print("• installing a browser for the tests")
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        quiet = {"stdout": subprocess.DEVNULL, "env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}}
-        subprocess.run(["apt-get", "update", "-qq"], check=False, **quiet)
-        done = subprocess.run(
-            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"], check=False, **quiet
-        )
+        _apt("update")
+        done = _apt("install", "--no-install-recommends", "chromium")
         if done.returncode == 0 and find():
             return
     if subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=False).returncode == 0:
@@ -32,6 +29,11 @@ def main() -> None:
     raise SystemExit(
         "The browser test needs Chromium. Install it (Debian: apt-get install chromium), or set CHROMIUM=/path."
     )
+
+
+def _apt(*words: str) -> subprocess.CompletedProcess[bytes]:
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    return subprocess.run(["apt-get", "-y", "-qq", *words], check=False, stdout=subprocess.DEVNULL, env=environment)
 
 
 def _playwright_has_one() -> bool:

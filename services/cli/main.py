@@ -71,7 +71,7 @@ def ingest(
     wait: Annotated[bool, typer.Option(help="Wait until everything is searchable.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Send files and wait until they can be found. Running it again sends only what changed. Exit status 2: some failed."""
+    """Send files and wait until they can be found; again is safe. Exit status 2: some failed."""
     client = _client()
     files = [folder] if folder.is_file() else sorted(p for p in folder.rglob("*") if p.is_file())
     if not files:
