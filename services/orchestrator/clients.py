@@ -1,0 +1,162 @@
+"""The tools' services over gRPC, as the logic wants them."""
+
+import json
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
+
+from google.protobuf.duration_pb2 import Duration
+from grpc import aio
+
+from sabueso.retrieval.v1 import retrieval_pb2, retrieval_pb2_grpc
+from sabueso.sql_tool.v1 import sql_tool_pb2, sql_tool_pb2_grpc
+from sabueso.tool_cache.v1 import tool_cache_pb2, tool_cache_pb2_grpc
+from sabueso.web_tool.v1 import web_tool_pb2, web_tool_pb2_grpc
+from services.orchestrator.result_cache import CacheEntry, CacheKey
+from services.orchestrator.results import Degraded, Page, Pages, Passage, Passages, Rows
+from services.orchestrator.toolbox import Collection, Schema
+from services.runtime import errors
+from services.runtime.channels import connect
+
+Response = TypeVar("Response")
+
+# The largest integer that every JSON reader keeps exactly (RFC 8259, section 6).
+_MAX_EXACT = 2**53
+_MAX_BYTES_SHOWN = 32
+
+
+async def _answer(call: Awaitable[Response], service: str) -> Response:
+    """Awaits a remote call. Raises ServiceError in place of gRPC's error."""
+    try:
+        return await call
+    except aio.AioRpcError as error:
+        known = errors.from_rpc(error, service)
+        raise known or errors.DependencyFailed(f"{service} failed.", dependency=service) from None
+
+
+class RetrievalClient:
+    """Documents, in retrieval."""
+
+    def __init__(self, address: str) -> None:
+        self.channel = connect(address, retrieval_pb2.DESCRIPTOR.services_by_name["RetrievalService"])
+        self._stub = retrieval_pb2_grpc.RetrievalServiceStub(self.channel)
+
+    async def search(self, query: str, top_k: int, collections: Sequence[str], timeout_seconds: float) -> Passages:
+        """See Documents."""
+        request = retrieval_pb2.SearchRequest(query=query, top_k=top_k, collections=collections)
+        response = await _answer(self._stub.Search(request, timeout=timeout_seconds), "retrieval")
+        return Passages(
+            tuple(
+                Passage(
+                    document_id=one.document_id,
+                    chunk_id=one.chunk_id,
+                    title=one.title,
+                    source=one.source,
+                    page=one.page,
+                    section=one.section,
+                    language=one.language,
+                    text=one.text,
+                )
+                for one in response.passages
+            ),
+            tuple(Degraded(service, f"{service} does not answer") for service in response.degraded),
+        )
+
+    async def collections(self, timeout_seconds: float) -> Sequence[Collection]:
+        """See Documents."""
+        request = retrieval_pb2.ListCollectionsRequest()
+        response = await _answer(self._stub.ListCollections(request, timeout=timeout_seconds), "retrieval")
+        return [Collection(one.name, one.description, one.document_count) for one in response.collections]
+
+
+class SqlClient:
+    """Database, in sql_tool."""
+
+    def __init__(self, address: str) -> None:
+        self.channel = connect(address, sql_tool_pb2.DESCRIPTOR.services_by_name["SqlToolService"])
+        self._stub = sql_tool_pb2_grpc.SqlToolServiceStub(self.channel)
+
+    async def query(self, sql: str, params_json: str, timeout_seconds: float) -> Rows:
+        """See Database."""
+        request = sql_tool_pb2.QueryRequest(sql=sql, params_json=params_json)
+        result = (await _answer(self._stub.Query(request, timeout=timeout_seconds), "sql_tool")).result
+        return Rows(
+            statement=sql,
+            params_json=params_json,
+            columns=tuple(column.name for column in result.columns),
+            rows=tuple(tuple(_as_json(cell) for cell in row.cells) for row in result.rows),
+            truncated=result.truncated,
+        )
+
+    async def schema(self, timeout_seconds: float) -> Schema:
+        """See Database."""
+        request = sql_tool_pb2.DescribeSchemaRequest()
+        response = await _answer(self._stub.DescribeSchema(request, timeout=timeout_seconds), "sql_tool")
+        return Schema(response.text, response.version)
+
+
+class WebClient:
+    """Web, in web_tool."""
+
+    def __init__(self, address: str) -> None:
+        self.channel = connect(address, web_tool_pb2.DESCRIPTOR.services_by_name["WebToolService"])
+        self._stub = web_tool_pb2_grpc.WebToolServiceStub(self.channel)
+
+    async def search(self, query: str, timeout_seconds: float) -> Pages:
+        """See Web."""
+        request = web_tool_pb2.SearchRequest(query=query)
+        response = await _answer(self._stub.Search(request, timeout=timeout_seconds), "web_tool")
+        pages = tuple(Page(one.url, one.title, one.snippet, one.published) for one in response.results)
+        partial = (Degraded("web_tool", "some search engines did not answer"),) if response.unresponsive_engines else ()
+        return Pages(pages, partial)
+
+
+class CacheClient:
+    """CacheStore, in tool_cache."""
+
+    def __init__(self, address: str) -> None:
+        self.channel = connect(address, tool_cache_pb2.DESCRIPTOR.services_by_name["ToolCacheService"])
+        self._stub = tool_cache_pb2_grpc.ToolCacheServiceStub(self.channel)
+
+    async def get(self, keys: Sequence[CacheKey], timeout_seconds: float) -> Sequence[bytes | None]:
+        """See CacheStore."""
+        request = tool_cache_pb2.BatchGetRequest(calls=map(_as_call, keys))
+        response = await _answer(self._stub.BatchGet(request, timeout=timeout_seconds), "tool_cache")
+        return [one.value if one.hit else None for one in response.lookups]
+
+    async def put(self, entries: Sequence[CacheEntry], timeout_seconds: float) -> None:
+        """See CacheStore."""
+        request = tool_cache_pb2.BatchPutRequest(
+            entries=(
+                tool_cache_pb2.Entry(
+                    call=_as_call(entry.key), value=entry.value, ttl=Duration(seconds=entry.ttl_seconds)
+                )
+                for entry in entries
+            )
+        )
+        await _answer(self._stub.BatchPut(request, timeout=timeout_seconds), "tool_cache")
+
+
+def _as_call(key: CacheKey) -> tool_cache_pb2.Call:
+    return tool_cache_pb2.Call(tool=key.tool, arguments_json=key.arguments_json, version=key.version)
+
+
+def _as_json(cell: sql_tool_pb2.Cell) -> Any:
+    """The cell as a value of JSON; what JSON would not keep exactly becomes text."""
+    kind = cell.WhichOneof("kind")
+    if kind is None:
+        return None
+    value = getattr(cell, kind)
+    match kind:
+        case "integer_value":
+            return value if abs(value) <= _MAX_EXACT else str(value)
+        case "real_value":
+            return value if abs(value) != float("inf") and value == value else str(value)
+        case "json_value":
+            try:
+                return json.loads(value)
+            except ValueError:
+                return value
+        case "bytes_value":
+            return "\\x" + value[:_MAX_BYTES_SHOWN].hex() + ("…" if len(value) > _MAX_BYTES_SHOWN else "")
+        case _:
+            return value

@@ -1,0 +1,17 @@
+"""What the orchestrator counts besides its calls."""
+
+from prometheus_client import Counter, Histogram
+
+ANSWERS = Counter("sabueso_orchestrator_answers_total", "Runs by how they ended.", ["finish"])
+TOOL_CALLS = Counter("sabueso_orchestrator_tool_calls_total", "Tool calls by how they ended.", ["tool", "status"])
+# valid / all is the valid-call ratio of the model.
+MODEL_CALLS = Counter(
+    "sabueso_orchestrator_model_calls_total",
+    "Calls the model wrote, by whether tool and arguments were valid.",
+    ["valid"],
+)
+OVERHEAD_SECONDS = Histogram(
+    "sabueso_orchestrator_overhead_seconds",
+    "Time of a run that was neither model, tools nor cache.",
+    buckets=(0.001, 0.002, 0.004, 0.008, 0.012, 0.02, 0.05, 0.1, 0.5, 1),
+)

@@ -1,0 +1,136 @@
+"""The model as the agent sees it: messages and tools in, text pieces and one whole turn out."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+# Where no tokenizer is at hand: Spanish and English prose is about four characters a token.
+CHARS_PER_TOKEN = 4
+
+
+def estimate_tokens(text: str) -> int:
+    """Rough token count, rounded up."""
+    return -(-len(text) // CHARS_PER_TOKEN)
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call as the model wrote it; nothing in it has been checked."""
+
+    id: str
+    name: str
+    arguments_json: str
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one or several turns."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Sum of both."""
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+        )
+
+    @property
+    def total(self) -> int:
+        """Prompt and completion."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of the transcript. `role`: system, user, assistant or tool; `call_id` only for tool."""
+
+    role: str
+    text: str
+    calls: Sequence[ToolCall] = ()
+    call_id: str = ""
+
+    @property
+    def tokens(self) -> int:
+        """Rough size."""
+        return estimate_tokens(self.text) + sum(estimate_tokens(call.arguments_json) + 8 for call in self.calls) + 4
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A tool as the model sees it. `parameters`: JSON Schema of an object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample. `max_tokens` bounds one turn."""
+
+    temperature: float = 0.0
+    max_tokens: int = 1024
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A piece of text as it is generated."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One whole reply of the model. `cut`: it reached `max_tokens`."""
+
+    text: str = ""
+    calls: Sequence[ToolCall] = ()
+    usage: Usage = Usage()
+    cut: bool = False
+
+
+class Model(Protocol):
+    """A chat model with tools."""
+
+    def stream(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling
+    ) -> AsyncGenerator[Delta | Turn]:
+        """Yields the text in pieces and then, exactly once and last, the whole turn.
+
+        Raises DependencyFailed when the model does not answer, LimitExceeded when the tenant has used up its tokens.
+        Closing the generator, or cancelling its task, ends the generation. The caller bounds the time.
+        """
+        ...
+
+
+@dataclass
+class ScriptedModel:
+    """Replies with the given steps, in order, and keeps what it was asked. An exception among the steps is raised.
+
+    Text comes in pieces of `piece_chars`; each turn takes `delay_seconds` first, and `piece_seconds` a piece.
+    """
+
+    steps: Sequence[Turn | Exception]
+    delay_seconds: float = 0
+    piece_seconds: float = 0
+    piece_chars: int = 7
+    requests: list[tuple[list[Message], list[str]]] = field(default_factory=list[tuple[list[Message], list[str]]])
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling
+    ) -> AsyncGenerator[Delta | Turn]:
+        """Plays the next step; past the last one raises IndexError."""
+        step = self.steps[len(self.requests)]
+        self.requests.append((list(messages), [tool.name for tool in tools]))
+        if self.delay_seconds:
+            await asyncio.sleep(self.delay_seconds)
+        if isinstance(step, Exception):
+            raise step
+        for start in range(0, len(step.text), self.piece_chars):
+            if self.piece_seconds:
+                await asyncio.sleep(self.piece_seconds)
+            yield Delta(step.text[start : start + self.piece_chars])
+        yield step

@@ -1,0 +1,201 @@
+"""A model behind any OpenAI-compatible URL, such as the gateway's model route or vLLM itself."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, NoReturn, cast
+
+import openai
+from openai.types.chat import ChatCompletionChunk
+from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
+from opentelemetry import propagate, trace
+
+from services.orchestrator.model import (
+    Delta,
+    Message,
+    Sampling,
+    ToolCall,
+    ToolSpec,
+    Turn,
+    Usage,
+    estimate_tokens,
+)
+from services.runtime.errors import DeadlineExceeded, DependencyFailed, LimitExceeded
+
+log = logging.getLogger(__name__)
+_tracer = trace.get_tracer("sabueso")
+
+# The agent bounds a whole turn; these bound silence.
+_CONNECT_SECONDS, _SILENCE_SECONDS = 2.0, 120.0
+_RETRY_SECONDS = 0.2
+
+
+@dataclass
+class _PartialCall:
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass
+class _PartialTurn:
+    """Puts a turn together from chunks. Calls come in pieces, told apart by their index."""
+
+    text: list[str] = field(default_factory=list[str])
+    calls: list[_PartialCall] = field(default_factory=list[_PartialCall])
+    by_index: dict[int, _PartialCall] = field(default_factory=dict[int, _PartialCall])
+    usage: Usage | None = None
+    finish: str = ""
+
+    def add(self, chunk: ChatCompletionChunk) -> str:
+        """The text in `chunk`."""
+        if chunk.usage is not None:
+            self.usage = Usage(chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
+        if not chunk.choices:
+            return ""
+        choice = chunk.choices[0]
+        self.finish = choice.finish_reason or self.finish
+        for piece in choice.delta.tool_calls or ():
+            self._add_call(piece)
+        text = choice.delta.content or ""
+        self.text.append(text)
+        return text
+
+    def _add_call(self, piece: ChoiceDeltaToolCall) -> None:
+        call = self.by_index.get(piece.index)
+        # Some servers number every call 0 and send each whole: another id is another call.
+        if call is None or (piece.id and call.id and piece.id != call.id):
+            call = self.by_index[piece.index] = _PartialCall()
+            self.calls.append(call)
+        call.id = call.id or piece.id or ""
+        if piece.function is not None:
+            call.name = call.name or piece.function.name or ""
+            call.arguments += piece.function.arguments or ""
+
+    def turn(self, prompt_tokens: int) -> Turn:
+        """The whole turn; `prompt_tokens` where the server does not say."""
+        text = "".join(self.text)
+        calls = [ToolCall(call.id, call.name, call.arguments) for call in self.calls]
+        written = estimate_tokens(text) + sum(estimate_tokens(call.arguments_json) for call in calls)
+        return Turn(text, tuple(calls), self.usage or Usage(prompt_tokens, written), self.finish == "length")
+
+
+class OpenAIModel:
+    """A Model over chat completions."""
+
+    def __init__(self, base_url: str, name: str, api_key: Callable[[], str], *, attempts: int = 2) -> None:
+        """`base_url` ends in `/v1`; `api_key` is asked at every call; a turn is begun `attempts` times at most."""
+        self._name = name
+        self._api_key = api_key
+        self._attempts = attempts
+        # The client's own retries would sleep through a tenant's whole deadline on `Retry-After`.
+        timeout = openai.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
+        self._client = openai.AsyncOpenAI(base_url=base_url, api_key="per-call", max_retries=0, timeout=timeout)
+        # Taken here and not at the first question: the library loads this part when it is first touched.
+        self._create = cast(
+            Callable[..., Awaitable[openai.AsyncStream[ChatCompletionChunk]]], self._client.chat.completions.create
+        )
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.close()
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling
+    ) -> AsyncGenerator[Delta | Turn]:
+        """See Model. Raises also DeadlineExceeded when the server falls silent."""
+        span = _tracer.start_span("model turn", attributes={"gen_ai.request.model": self._name})
+        partial = _PartialTurn()
+        try:
+            async with await self._begun(messages, tools, sampling, _headers(self._api_key(), span)) as chunks:
+                async for chunk in chunks:
+                    text = partial.add(chunk)
+                    if text:
+                        yield Delta(text)
+            if not partial.finish:
+                raise DependencyFailed("The model broke off.", dependency="model")
+            turn = partial.turn(sum(message.tokens for message in messages))
+            span.set_attribute("gen_ai.usage.input_tokens", turn.usage.prompt_tokens)
+            span.set_attribute("gen_ai.usage.output_tokens", turn.usage.completion_tokens)
+            yield turn
+        except (openai.OpenAIError, ValueError) as error:
+            _raise_known(error)
+        finally:
+            span.end()
+
+    async def _begun(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+        headers: Mapping[str, str],
+    ) -> openai.AsyncStream[ChatCompletionChunk]:
+        """The stream of a turn. A server that cannot be reached, or is at fault, gets another chance."""
+        extras: dict[str, Any] = {"tools": [_as_tool(tool) for tool in tools]} if tools else {}
+        for attempt in range(1, self._attempts + 1):
+            try:
+                return await self._create(
+                    model=self._name,
+                    messages=[_as_message(message) for message in messages],
+                    temperature=sampling.temperature,
+                    max_tokens=sampling.max_tokens,
+                    stream=True,
+                    stream_options={"include_usage": True},
+                    extra_headers=headers,
+                    **extras,
+                )
+            except (openai.APIConnectionError, openai.InternalServerError) as error:
+                if attempt == self._attempts or isinstance(error, openai.APITimeoutError):
+                    raise
+                await asyncio.sleep(_RETRY_SECONDS)
+        raise AssertionError("unreachable: attempts is at least 1")
+
+
+def _raise_known(error: openai.OpenAIError | ValueError) -> NoReturn:
+    """Raises what the failure means to us; the server's words stay here, they may quote the prompt."""
+    status = error.status_code if isinstance(error, openai.APIStatusError) else 0
+    log.warning("a model turn failed", extra={"error": type(error).__name__, "status": status})
+    if isinstance(error, openai.RateLimitError):
+        retry_after = error.response.headers.get("retry-after", "")
+        wait = timedelta(seconds=int(retry_after)) if retry_after.isdigit() else None
+        raise LimitExceeded(
+            "The model's limit for this tenant is used up.", setting="model", retry_after=wait
+        ) from None
+    if isinstance(error, openai.APITimeoutError):
+        raise DeadlineExceeded("The model did not answer in time.", stage="model") from None
+    said = "refused the request" if 400 <= status < 500 else "does not answer"
+    raise DependencyFailed(f"The model {said}.", dependency="model") from None
+
+
+def _headers(token: str, span: trace.Span) -> Mapping[str, str]:
+    headers = {"Authorization": f"Bearer {token}"}
+    propagate.inject(headers, trace.set_span_in_context(span))
+    return headers
+
+
+def _as_message(message: Message) -> dict[str, Any]:
+    as_json: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.calls:
+        as_json["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _as_object(call)}}
+            for call in message.calls
+        ]
+    if message.call_id:
+        as_json["tool_call_id"] = message.call_id
+    return as_json
+
+
+def _as_object(call: ToolCall) -> str:
+    """The arguments as they may be sent back: chat templates parse them, and one that is no JSON would end the run."""
+    try:
+        return call.arguments_json if isinstance(json.loads(call.arguments_json), dict) else "{}"
+    except ValueError:
+        return json.dumps({"unreadable": call.arguments_json})
+
+
+def _as_tool(tool: ToolSpec) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
