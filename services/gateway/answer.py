@@ -1,0 +1,227 @@
+"""Puts an agent's run, event by event, into the words of OpenAI's chat completions."""
+
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from google.protobuf.duration_pb2 import Duration
+
+from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
+
+AGENT = "sabueso"
+
+_FINISHES = {pb.FINISH_ANSWERED: "answered", pb.FINISH_PARTIAL: "partial", pb.FINISH_REFUSED: "refused"}
+_STATUSES = {pb.TOOL_CALL_STATUS_OK: "ok", pb.TOOL_CALL_STATUS_ERROR: "error"}
+
+
+class Answer:
+    """What is known of a run so far. `add` takes its events in order."""
+
+    def __init__(self, cache_mode: str) -> None:
+        self.id = f"chatcmpl-{uuid.uuid4().hex}"
+        self.created = int(time.time())
+        self.finished: pb.Finished | None = None
+        self._cache_mode = cache_mode
+        self._text: list[str] = []
+        self._citations: dict[int, pb.Citation] = {}
+        self._steps: dict[int, dict[str, Any]] = {}
+        self._calls: dict[str, dict[str, Any]] = {}
+        self._degraded: list[dict[str, str]] = []
+
+    def add(self, event: pb.RunResponse) -> dict[str, Any] | None:
+        """Takes the next event; returns it as a step for people to watch, if it is one."""
+        match event.WhichOneof("event"):
+            case "thought":
+                return self._thought(event.thought)
+            case "tool_call_started":
+                return self._started(event.tool_call_started)
+            case "tool_call_finished":
+                return self._ended(event.tool_call_finished)
+            case "text_delta":
+                self._text.append(event.text_delta.text)
+            case "citation":
+                self._citations.setdefault(event.citation.mark, event.citation)
+            case "degraded":
+                skipped = {"service": event.degraded.service, "reason": event.degraded.reason}
+                self._degraded.append(skipped)
+                return {"event": "degraded", **skipped}
+            case "finished":
+                self.finished = event.finished
+            case None:
+                pass  # an event of a newer orchestrator
+        return None
+
+    def annotations(self) -> list[dict[str, Any]]:
+        """One entry a mark, in the order of the marks."""
+        text = "".join(self._text)
+        return [_annotation(self._citations[mark], text) for mark in sorted(self._citations)]
+
+    def summary(self) -> dict[str, Any]:
+        """What `sabueso` says of the finished run."""
+        end = self.finished or pb.Finished()
+        usage = end.usage
+        return {
+            "answer_id": end.answer_id,
+            "strategy": end.strategy,
+            "finish": _FINISHES.get(end.finish, "partial"),
+            "reason": end.reason or None,
+            "iterations": end.iterations,
+            "steps": [self._steps[iteration] for iteration in sorted(self._steps)],
+            "degraded": self._degraded,
+            "cache": {"mode": self._cache_mode, "hits": end.cache_hit_count},
+            "timings_ms": self.timings_ms(),
+            "tokens": {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens},
+        }
+
+    def timings_ms(self) -> dict[str, float]:
+        """Where the time went."""
+        timings = (self.finished or pb.Finished()).timings
+        return {name: _ms(getattr(timings, name)) for name in ("model", "tools", "cache", "overhead", "total")}
+
+    def usage(self) -> dict[str, int]:
+        """Tokens over all model turns, in OpenAI's form."""
+        usage = (self.finished or pb.Finished()).usage
+        return {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        }
+
+    def finish_reason(self) -> str:
+        """`length` when the tokens ran out, else `stop`."""
+        return "length" if self.finished is not None and self.finished.reason == "tokens" else "stop"
+
+    def completion(self) -> dict[str, Any]:
+        """The whole answer at once."""
+        message = {
+            "role": "assistant",
+            "content": "".join(self._text),
+            "refusal": None,
+            "annotations": self.annotations(),
+        }
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self.finish_reason()}
+        return {
+            "id": self.id,
+            "object": "chat.completion",
+            "created": self.created,
+            "model": AGENT,
+            "choices": [choice],
+            "usage": self.usage(),
+            "sabueso": self.summary(),
+        }
+
+    def chunk(self, delta: Mapping[str, Any], finish_reason: str | None = None, **extra: Any) -> dict[str, Any]:
+        """A piece of a streamed answer."""
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        return self._piece([choice], **extra)
+
+    def usage_chunk(self) -> dict[str, Any]:
+        """The piece with the tokens; it has no choices."""
+        return self._piece([], usage=self.usage())
+
+    def server_timing(self) -> str:
+        """Value of the `Server-Timing` header (W3C), in milliseconds."""
+        return ", ".join(f"{name};dur={ms:g}" for name, ms in self.timings_ms().items())
+
+    def _piece(self, choices: list[dict[str, Any]], **extra: Any) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "object": "chat.completion.chunk",
+            "created": self.created,
+            "model": AGENT,
+            "choices": choices,
+            **extra,
+        }
+
+    def _step(self, iteration: int) -> dict[str, Any]:
+        return self._steps.setdefault(iteration, {"iteration": iteration, "thought": "", "calls": []})
+
+    def _thought(self, thought: pb.Thought) -> dict[str, Any]:
+        self._step(thought.iteration)["thought"] = thought.text
+        return {"event": "thought", "iteration": thought.iteration, "thought": thought.text}
+
+    def _started(self, started: pb.ToolCallStarted) -> dict[str, Any]:
+        call: dict[str, Any] = {"tool": started.tool, "arguments": _arguments(started.arguments_json)}
+        call.update(status="running", from_cache=False, duration_ms=None, summary="")
+        self._calls[started.call_id] = call
+        self._step(started.iteration)["calls"].append(call)
+        facts = {"tool": call["tool"], "arguments": call["arguments"]}
+        return {
+            "event": "tool_call_started", "iteration": started.iteration, "call_id": started.call_id, **facts
+        }  # fmt: skip
+
+    def _ended(self, ended: pb.ToolCallFinished) -> dict[str, Any]:
+        facts = {
+            "status": _STATUSES.get(ended.status, "error"),
+            "from_cache": ended.from_cache,
+            "duration_ms": _ms(ended.duration),
+            "summary": ended.summary,
+        }
+        call = self._calls.get(ended.call_id)
+        if call is not None:
+            call.update(facts)
+        named = {"iteration": ended.iteration, "call_id": ended.call_id, "tool": ended.tool}
+        return {"event": "tool_call_finished", **named, **facts}
+
+
+def _annotation(citation: pb.Citation, text: str) -> dict[str, Any]:
+    """OpenAI's form of a source. Indices count characters of the content; they name the first `[n]` in it."""
+    mark = f"[{citation.mark}]"
+    start = text.find(mark)
+    # A source that the text does not name stands at its end.
+    start, end = (start, start + len(mark)) if start >= 0 else (len(text), len(text))
+    place = {"index": citation.mark, "start_index": start, "end_index": end}
+    match citation.WhichOneof("source"):
+        case "document":
+            return {"type": "file_citation", "file_citation": {**place, **_document(citation.document)}}
+        case "sql":
+            return {"type": "sql_citation", "sql_citation": {**place, **_sql(citation.sql)}}
+        case _:
+            web = citation.web
+            return {
+                "type": "url_citation",
+                "url_citation": {**place, "url": web.url, "title": web.title, "quote": web.quote},
+            }
+
+
+def _document(source: pb.DocumentSource) -> dict[str, Any]:
+    return {
+        "file_id": source.document_id,
+        "filename": source.source,
+        "chunk_id": source.chunk_id,
+        "title": source.title,
+        "page": source.page or None,
+        "section": source.section,
+        "quote": source.quote,
+        "url": f"/v1/documents/{quote(source.document_id, safe='')}/chunks",
+    }
+
+
+def _sql(source: pb.SqlSource) -> dict[str, Any]:
+    preview = _json(source.preview_json, {})
+    return {
+        "statement": source.statement,
+        "params": _json(source.params_json, []),
+        "row_count": source.row_count,
+        "columns": preview.get("columns", []),
+        "rows": preview.get("rows", []),
+    }
+
+
+def _arguments(text: str) -> Any:
+    """The arguments as an object; as the model wrote them where they are not JSON."""
+    return _json(text, {}, otherwise=text)
+
+
+def _json(text: str, empty: Any, otherwise: Any = None) -> Any:
+    try:
+        return json.loads(text) if text else empty
+    except ValueError:
+        return empty if otherwise is None else otherwise
+
+
+def _ms(duration: Duration) -> float:
+    return round(duration.seconds * 1000 + duration.nanos / 1e6, 1)

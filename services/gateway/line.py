@@ -1,0 +1,119 @@
+"""The client's end of one request: its body is counted, its hang-up noticed, and it hears the answer to the end."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, MutableMapping
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from services.gateway.errors import ApiError
+
+Message = MutableMapping[str, Any]
+
+# A refused body is read on for a while: a server that closes with unread bytes resets the connection, and the client
+# sees a broken pipe where it should see why it was refused.
+_LINGER_SECONDS, _LINGER_BYTES = 5.0, 64 * 1024 * 1024
+
+
+class HungUp(Exception):
+    """The client has gone; nobody waits for an answer."""
+
+
+class Line:
+    """Wraps ASGI's `receive` and `send` of one request."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        self._receive = receive
+        self._send = send
+        self._length = int(headers.get(b"content-length", b"0"))
+        self._heard_all = not self._length and b"transfer-encoding" not in headers
+        self._asks_first = b"expect" in headers  # and sends nothing before it is told to
+        self._most_bytes = 0
+        self._received = 0
+        self._answered = False
+        self._listening: asyncio.Task[None] | None = None
+        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def limit(self, most_bytes: int) -> None:
+        """Sets the largest body. Raises a 413 at once when the client announces more."""
+        self._most_bytes = most_bytes
+        self._check(self._length)
+
+    async def receive(self) -> Message:
+        """As ASGI's. Raises a 413 when the body passes the limit."""
+        if self._listening is not None:
+            await asyncio.shield(self._gone)
+            return {"type": "http.disconnect"}
+        self._asks_first = False
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            return await self._hang_up(message)
+        self._received += len(message.get("body", b""))
+        self._heard_all = not message.get("more_body", False)
+        self._check(self._received)
+        if self._heard_all:
+            self._listening = asyncio.create_task(self._listen())
+        return message
+
+    async def send(self, message: Message) -> None:
+        """As ASGI's."""
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            if not self._heard_all and not self._asks_first:
+                await self._send({**message, "more_body": True})
+                await self._linger()
+                message = {"type": "http.response.body", "body": b""}
+            self._answered = True
+        await self._send(message)
+
+    async def serve(self, work: Awaitable[None]) -> None:
+        """Runs `work`, and cancels it as soon as the client hangs up. Raises HungUp then."""
+        working = asyncio.ensure_future(work)
+
+        def give_up(_: "asyncio.Future[None]") -> None:
+            if not self._answered:
+                working.cancel()
+
+        self._gone.add_done_callback(give_up)
+        try:
+            await working
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if self._gone.done() and not self._gone.cancelled() and current is not None and not current.cancelling():
+                raise HungUp from None
+            raise
+        finally:
+            if self._listening is not None:
+                self._listening.cancel()
+            self._gone.cancel()
+
+    async def _hang_up(self, message: Message) -> Message:
+        if not self._gone.done():
+            self._gone.set_result(None)
+        if not self._answered:
+            await asyncio.get_running_loop().create_future()  # `serve` cancels this wait
+        return message
+
+    def _check(self, size: int) -> None:
+        if self._most_bytes and size > self._most_bytes:
+            raise ApiError(
+                413,
+                f"The body is larger than this tenant's limit of {self._most_bytes} bytes.",
+                code="request_too_large",
+            )
+
+    async def _listen(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._gone.set_result(None)
+
+    async def _linger(self) -> None:
+        left = _LINGER_BYTES
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_SECONDS):
+                while left > 0:
+                    message = await self._receive()
+                    left -= len(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        return

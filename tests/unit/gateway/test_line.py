@@ -1,0 +1,119 @@
+import asyncio
+
+import pytest
+
+from services.gateway.errors import ApiError
+from services.gateway.line import HungUp, Line
+
+
+class Wire:
+    """ASGI's two ends, scripted: messages to receive, then silence until `hang_up`."""
+
+    def __init__(self, *messages):
+        self.messages = list(messages)
+        self.sent = []
+        self.hang_up = asyncio.Event()
+
+    async def receive(self):
+        if self.messages:
+            return self.messages.pop(0)
+        await self.hang_up.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message):
+        self.sent.append(message)
+
+    def line(self, *headers):
+        return Line({"headers": headers}, self.receive, self.send)
+
+
+def part(body, more=False):
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+CHUNKED = (b"transfer-encoding", b"chunked")
+END = {"type": "http.response.body", "body": b"no"}
+
+
+async def test_a_hang_up_while_working_cancels_the_work():
+    wire = Wire(part(b"x"))
+    line = wire.line(CHUNKED)
+    cancelled = asyncio.Event()
+
+    async def work():
+        await line.receive()
+        wire.hang_up.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    with pytest.raises(HungUp):
+        await line.serve(work())
+    assert cancelled.is_set()
+
+
+async def test_a_hang_up_while_the_body_comes_cancels_the_work():
+    wire = Wire(part(b"x", more=True))
+    wire.hang_up.set()
+    line = wire.line(CHUNKED)
+
+    async def work():
+        while True:
+            await line.receive()
+
+    with pytest.raises(HungUp):
+        await line.serve(work())
+
+
+async def test_what_is_left_to_do_after_the_answer_is_not_cancelled():
+    wire = Wire(part(b"x"))
+    line = wire.line(CHUNKED)
+    done = asyncio.Event()
+
+    async def work():
+        await line.receive()
+        await line.send(END)
+        wire.hang_up.set()
+        await asyncio.sleep(0.05)
+        done.set()
+
+    await line.serve(work())
+    assert done.is_set()
+
+
+async def test_a_cancelled_server_is_no_hang_up():
+    line = Wire(part(b"x")).line(CHUNKED)
+    serving = asyncio.create_task(line.serve(asyncio.sleep(60)))
+    await asyncio.sleep(0)
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+
+
+async def test_a_body_is_counted_as_it_comes():
+    line = Wire(part(b"x" * 6, more=True), part(b"x" * 6)).line(CHUNKED)
+    line.limit(10)
+    await line.receive()
+    with pytest.raises(ApiError) as caught:
+        await line.receive()
+    assert caught.value.status_code == 413
+
+
+async def test_an_announced_body_is_refused_before_it_comes():
+    with pytest.raises(ApiError):
+        Wire().line((b"content-length", b"11")).limit(10)
+
+
+async def test_an_early_answer_is_ended_after_the_body_was_heard():
+    wire = Wire(part(b"x", more=True), part(b"x", more=True), part(b"x"))
+    await wire.line(CHUNKED).send(END)
+    assert wire.messages == []
+    assert [message.get("more_body", False) for message in wire.sent] == [True, False]
+
+
+async def test_a_client_that_waits_to_be_asked_is_not_waited_for():
+    wire = Wire()
+    await wire.line((b"content-length", b"5"), (b"expect", b"100-continue")).send(END)
+    assert wire.sent == [END]
