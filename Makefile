@@ -37,7 +37,7 @@ protos/gen/.stamp: $(PROTOS) $(VENV)/.installed
 
 protos: protos/gen/.stamp ## generate Python code from the protos
 
-$(VENV)/.ready: protos/gen/.stamp services/embedding/convert.py
+$(VENV)/.ready: protos/gen/.stamp services/embedding/convert.py $(wildcard services/embedding/e5_graph.py)
 	@$(BIN)/python -m services.embedding.convert .sabueso/models/multilingual-e5-small
 	@touch $@
 

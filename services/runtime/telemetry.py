@@ -38,7 +38,18 @@ def start(service: str, settings: ServerSettings) -> None:
     handler.addFilter(_TraceIds())
     logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
     # These name URLs and statements at INFO: prompts and document text must not reach the log.
-    for noisy in ("httpx", "httpcore", "openai", "grpc", "uvicorn.access", "asyncpg", "pdfminer", "trafilatura"):
+    for noisy in (
+        "httpx",
+        "httpcore",
+        "httpx2",
+        "httpcore2",
+        "openai",
+        "grpc",
+        "uvicorn.access",
+        "asyncpg",
+        "pdfminer",
+        "trafilatura",
+    ):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     if settings.metrics_port:
         start_http_server(settings.metrics_port, addr=settings.host.strip("[]"))

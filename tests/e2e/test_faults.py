@@ -1,0 +1,121 @@
+"""What happens when parts of the stack are lost, and when a person starts and stops it in unlucky moments."""
+
+import os
+import re
+import signal
+import socket
+import threading
+import time
+
+import httpx2
+import psutil
+import pytest
+
+from local import ports
+from tests.e2e.conftest import fresh_home, read_env, run_stack
+from tests.e2e.test_answers import EN, ask
+
+
+def wait_until(what, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def summary_of(stack, question=EN):
+    return ask(stack, question, cache="off", deadline_ms=15_000).model_extra["sabueso"]
+
+
+@pytest.mark.parametrize("service", ["sql_tool", "reranking", "tool_cache", "web_tool"])
+def test_a_lost_service_is_named_and_used_again_when_it_is_back(stack, service):
+    question = "What is the price of copper today?" if service == "web_tool" else EN
+    stack.control("stop", service)
+    try:
+        started = time.monotonic()
+        # The cache is asked only when it may be used.
+        lost = ask(stack, question, cache="refresh" if service != "tool_cache" else "use").model_extra["sabueso"]
+        assert time.monotonic() - started < 20
+    finally:
+        stack.control("start", service)
+    assert service in {entry["service"] for entry in lost["degraded"]}
+
+    def is_whole():
+        return not ask(stack, question, cache="use").model_extra["sabueso"]["degraded"]
+
+    wait_until(is_whole)
+
+
+@pytest.mark.parametrize("service", ["sql_tool", "reranking", "tool_cache"])
+def test_a_service_that_hangs_holds_nobody_up(stack, service):
+    process = psutil.Process(stack.pid(service))
+    process.suspend()
+    try:
+        started = time.monotonic()
+        answer = ask(stack, EN, cache="use", deadline_ms=12_000)
+        assert time.monotonic() - started < 14
+        assert service in {entry["service"] for entry in answer.model_extra["sabueso"]["degraded"]}
+    finally:
+        process.resume()
+    wait_until(lambda: not ask(stack, EN).model_extra["sabueso"]["degraded"])
+
+
+def test_a_killed_service_comes_back_by_itself(stack):
+    before = stack.pid("sql_tool")
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: stack.pid("sql_tool") not in (0, before))
+    wait_until(lambda: summary_of(stack)["finish"] == "answered")
+
+
+def test_logs_hold_no_secret_and_no_text(stack):
+    ask(stack, "¿Cuántos contratos firmamos en 2025 sobre zanahorias moradas?")
+    secrets = [value for name, value in stack.env.items() if name.endswith("KEY")]
+    secrets.append((stack.home / "identity-secret").read_text())
+    for log in (stack.home / "logs").glob("*.log"):
+        text = log.read_text(errors="replace")
+        for secret in secrets:
+            assert secret not in text, log.name
+        if log.name != "postgres.log":
+            assert "zanahorias" not in text, log.name
+            assert not re.search(r"SELECT .* FROM", text), log.name
+
+
+def test_a_taken_port_is_named_with_who_has_it(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run_stack(fresh_home(tmp_path), "up", "--detach", "--port", str(port))
+    assert done.returncode == 1
+    assert f"Port {port} is taken" in done.stderr
+    assert "make up PORT=" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_second_up_says_that_it_runs(stack):
+    done = run_stack(stack.home, "up", "--detach")
+    assert done.returncode == 1
+    assert stack.url in done.stderr
+
+
+@pytest.mark.slow
+def test_after_a_killed_run_the_next_one_works(tmp_path):
+    home = fresh_home(tmp_path)
+    port = ports.pick(1, 26_000)[0]
+
+    def kill_in_the_middle():
+        wait_until(lambda: (home / "supervisord.pid").exists(), 60)
+        time.sleep(1)
+        os.kill(int((home / "supervisord.pid").read_text()), signal.SIGKILL)
+
+    thread = threading.Thread(target=kill_in_the_middle)
+    thread.start()
+    run_stack(home, "up", "--detach", "--port", str(port))
+    thread.join()
+    try:
+        again = run_stack(home, "up", "--detach", "--port", str(port))
+        assert again.returncode == 0, again.stdout + again.stderr
+        assert httpx2.get(f"{read_env(home)['SABUESO_URL']}/readyz", trust_env=False).status_code == 200
+    finally:
+        tail = run_stack(home, "down")
+    assert tail.returncode == 0
