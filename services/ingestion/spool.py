@@ -1,0 +1,140 @@
+"""What must outlive the process until a job is done: the file as sent, and the vectors made so far."""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from services.runtime.errors import DependencyFailed
+
+# A folder without a job may belong to an upload that is still running.
+_ORPHAN_AGE_SECONDS = 3600
+
+
+class TooLarge(Exception):
+    """More bytes than are accepted."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A file on disk. `sha256` is in hex."""
+
+    size_bytes: int
+    sha256: str
+
+
+class Spool:
+    """One folder a job. Replicas that share jobs must share this folder too."""
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def content(self, job_id: str) -> Path:
+        """The file as sent."""
+        return self._folder / job_id / "content"
+
+    def vectors(self, job_id: str, fingerprint: str) -> "VectorFile":
+        """The vectors made so far for exactly this content, model and options."""
+        return VectorFile(self._folder / job_id / "vectors", fingerprint)
+
+    async def put(self, job_id: str, parts: AsyncIterator[bytes]) -> Stored:
+        """Stores a file safely: when this returns it survives a power cut. Raises TooLarge and DependencyFailed."""
+        path = self.content(job_id)
+        digest = hashlib.sha256()
+        size = 0
+        try:
+            path.parent.mkdir()
+            with path.open("xb") as file:
+                async for part in parts:
+                    size += len(part)
+                    if size > self._max_bytes:
+                        raise TooLarge
+                    digest.update(part)
+                    await asyncio.to_thread(file.write, part)
+                await asyncio.to_thread(_sync, file, path)
+        except OSError as error:
+            self.drop(job_id)
+            raise DependencyFailed("The spool folder cannot be written.", dependency="spool") from error
+        except BaseException:
+            self.drop(job_id)
+            raise
+        return Stored(size, digest.hexdigest())
+
+    def drop(self, job_id: str) -> None:
+        """Deletes all files of a job."""
+        shutil.rmtree(self._folder / job_id, ignore_errors=True)
+
+    def sweep(self, wanted: set[str]) -> int:
+        """Deletes old folders of jobs that are not `wanted`; the number of them. A crash leaves such behind."""
+        oldest = time.time() - _ORPHAN_AGE_SECONDS
+        orphans = [one for one in self._folder.iterdir() if one.name not in wanted and one.stat().st_mtime < oldest]
+        for orphan in orphans:
+            shutil.rmtree(orphan, ignore_errors=True)
+        return len(orphans)
+
+
+def _sync(file: BinaryIO, path: Path) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+    # The entries of new files and folders are data of the folders above.
+    for folder in (path.parent, path.parent.parent):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class VectorFile:
+    """Length-prefixed records, appended batch by batch, so that a retry goes on where the last try stopped."""
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        """What was made for another fingerprint is thrown away, as is a record that was cut off by a crash."""
+        self._path = path
+        self.count = 0
+        mark = fingerprint.encode()
+        end = 0
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            if _next_record(file) == mark:
+                end = file.tell()
+                while _next_record(file) is not None:
+                    self.count += 1
+                    end = file.tell()
+        with path.open("ab") as file:
+            file.truncate(end)
+            if end == 0:
+                file.write(_framed(mark))
+
+    def append(self, records: Sequence[bytes]) -> None:
+        """Adds the vectors of the next chunks."""
+        with self._path.open("ab") as file:
+            file.write(b"".join(map(_framed, records)))
+        self.count += len(records)
+
+    def read(self) -> Iterator[bytes]:
+        """All vectors in order, one at a time."""
+        with self._path.open("rb") as file:
+            _next_record(file)
+            while (record := _next_record(file)) is not None:
+                yield record
+
+
+def _framed(record: bytes) -> bytes:
+    return len(record).to_bytes(4, "big") + record
+
+
+def _next_record(file: BinaryIO) -> bytes | None:
+    length = file.read(4)
+    if len(length) < 4:
+        return None
+    size = int.from_bytes(length, "big")
+    record = file.read(size)
+    return record if len(record) == size else None
