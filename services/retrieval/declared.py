@@ -1,0 +1,56 @@
+"""Creates the collections that tenants' files declare, at the start and whenever a file changes."""
+
+import asyncio
+import contextlib
+import logging
+
+from services.retrieval.store import Collection, Store
+from services.runtime.errors import ServiceError
+from services.runtime.tenants import TenantDirectory
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_SECONDS = 2.0
+
+
+class DeclaredCollections:
+    """Adds and changes, never deletes: a collection that leaves the file keeps its documents."""
+
+    def __init__(self, store: Store, tenants: TenantDirectory | None) -> None:
+        self._store = store
+        self._tenants = tenants
+        self._watching: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Creates what is declared now, then watches the files."""
+        if self._tenants is not None:
+            await self._create(self._tenants)
+            self._watching = asyncio.create_task(self._watch(self._tenants))
+
+    async def stop(self) -> None:
+        """Watches no more."""
+        if self._watching is not None:
+            self._watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watching
+
+    async def _watch(self, tenants: TenantDirectory) -> None:
+        pending = False
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+            pending = tenants.reload() or pending
+            if pending:
+                try:
+                    await self._create(tenants)
+                    pending = False
+                except ServiceError as error:
+                    log.warning("declared collections are not created yet", extra={"reason": str(error)})
+
+    async def _create(self, tenants: TenantDirectory) -> None:
+        for tenant in tenants.all().values():
+            there = {one.name: one for one in await self._store.list_collections(tenant.id)}
+            for name, declared in tenant.collections.items():
+                known = there.get(name)
+                wanted = (declared.description, declared.language)
+                if known is None or (known.description, known.language) != wanted:
+                    await self._store.put_collection(tenant.id, Collection(name, *wanted))

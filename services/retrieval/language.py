@@ -1,0 +1,35 @@
+"""In which languages the words of a query have to be looked up."""
+
+import re
+from collections.abc import Sequence
+
+# Words without which hardly a question is asked, and which the other language does not have.
+_FUNCTION_WORDS = {
+    "en": frozenset(
+        "the of and in to is are was were what which who when where how many much with for that this these on by from"
+        " does did we our at be been it or not".split()
+    ),
+    "es": frozenset(
+        "el la los las del de que qué en y un una unos unas con para por cuál cuáles cuál cuándo cuánto cuántos cuánta"
+        " cuántas cómo dónde quién es son fue se su sus al lo más según o e nuestro nuestra".split()
+    ),
+}
+_WORD = re.compile(r"\w+")
+# Each language costs a call of the embedding service.
+_MOST = 3
+
+
+def query_languages(query: str, documents: Sequence[str]) -> list[str]:
+    """Languages to stem `query` in, of those that the `documents` have (empty: unknown); at least one.
+
+    Documents are stemmed in their own language, so that a query has to be stemmed likewise. Its own language is enough
+    where it shows; a query of bare nouns is looked up in all of them.
+    """
+    if len(documents) <= 1:
+        return list(documents) or [""]
+    words = set(_WORD.findall(query.lower()))
+    counts = {language: len(words & known) for language, known in _FUNCTION_WORDS.items()}
+    spoken = [language for language, count in counts.items() if count]
+    if len(spoken) == 1 and spoken[0] in documents:
+        return spoken
+    return list(documents)[:_MOST]
