@@ -1,6 +1,7 @@
 """Loopback ports that nobody uses."""
 
 import contextlib
+import random
 import socket
 
 # Below the range that the kernel takes for outgoing connections, so that a stopped service finds its port again.
@@ -16,6 +17,11 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
         except OSError:
             return False
         return True
+
+
+def random_start() -> int:
+    """Where to begin to look, with room above it."""
+    return random.randint(_FIRST, _LAST - 1_000)
 
 
 def pick(count: int, start: int = _FIRST) -> list[int]:

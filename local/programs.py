@@ -61,7 +61,8 @@ class Plan:
 
 def plan(options: Options) -> Plan:
     names = ["postgres", "valkey", "understudy", "web_fixture", *GRPC_SERVICES]
-    found = ports.pick(len(names) + len(GRPC_SERVICES))
+    # From a random place, so that two stacks that start at the same time do not reach for the same ports.
+    found = ports.pick(len(names) + len(GRPC_SERVICES), ports.random_start())
     listening = dict(zip(names, found, strict=False))
     return Plan(options, listening, dict(zip(GRPC_SERVICES, found[len(names) :], strict=True)))
 
@@ -125,6 +126,7 @@ def _own_settings(plan: Plan) -> dict[str, dict[str, str]]:
         | {
             "HOST": options.host,
             "PORT": str(options.port),
+            "METRICS_PORT": "0",  # it has /metrics on its own port
             "IDENTITY_SECRET": identity_secret(),
             "VALKEY_URL": valkey_url,
             "MODEL_URL": model_url,

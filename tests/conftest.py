@@ -1,7 +1,6 @@
 """Real servers that several tests share: PostgreSQL and Valkey, started once a session, on loopback."""
 
 import asyncio
-import random
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgr
     """A running PostgreSQL; make a database of your own in it."""
     folder = tmp_path_factory.mktemp("postgres")
     folder.parent.chmod(0o755)
-    cluster = postgres.prepare(folder / "data", ports.pick(1, random.randint(20_000, 28_000))[0])
+    cluster = postgres.prepare(folder / "data", ports.pick(1, ports.random_start())[0])
     process = cluster.start(folder / "log")
     try:
         asyncio.run(_until_ready(cluster))
@@ -49,7 +48,7 @@ async def _until_ready(cluster: postgres.Cluster) -> None:
 def valkey_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A running Valkey; use a key prefix or tenant of your own in it."""
     folder: Path = tmp_path_factory.mktemp("valkey")
-    port = ports.pick(1, random.randint(20_000, 28_000))[0]
+    port = ports.pick(1, ports.random_start())[0]
     process = subprocess.Popen(valkey.command(folder, port), stdout=subprocess.DEVNULL)
     client = redis.Redis(port=port)
     try:

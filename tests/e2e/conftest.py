@@ -1,7 +1,6 @@
 """The whole stack, as `make up` starts it, on ports and in a folder of its own."""
 
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -65,7 +64,7 @@ def read_env(home: Path) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     home = fresh_home(tmp_path_factory.mktemp("stack"))
-    port = ports.pick(1, random.randint(20_000, 28_000))[0]
+    port = ports.pick(1, ports.random_start())[0]
     started = run_stack(home, "up", "--detach", "--port", str(port))
     assert started.returncode == 0, started.stdout + started.stderr
     yield Stack(home, read_env(home))

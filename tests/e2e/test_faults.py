@@ -101,7 +101,7 @@ def test_a_second_up_says_that_it_runs(stack):
 @pytest.mark.slow
 def test_after_a_killed_run_the_next_one_works(tmp_path):
     home = fresh_home(tmp_path)
-    port = ports.pick(1, 26_000)[0]
+    port = ports.pick(1, ports.random_start())[0]
 
     def kill_in_the_middle():
         wait_until(lambda: (home / "supervisord.pid").exists(), 60)

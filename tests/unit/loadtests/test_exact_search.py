@@ -1,0 +1,32 @@
+import numpy as np
+import pytest
+
+from loadtests.exact_search import ExactSearch, recall
+from services.retrieval.store import NewChunk, SparseTerms
+
+
+def chunk(dense, terms):
+    return NewChunk("text", dense, SparseTerms(list(terms), list(terms.values())))
+
+
+@pytest.fixture
+def search():
+    padding = [chunk([-1.0, 0.0], {99: 1.0})] * 60
+    return ExactSearch([chunk([1.0, 0.0], {1: 1.0}), chunk([0.0, 2.0], {2: 1.0, 1: 0.1}), *padding])
+
+
+def test_meaning_is_compared_whatever_the_length(search):
+    assert search.dense_scores([0.0, 5.0])[:2].tolist() == pytest.approx([0.0, 1.0])
+
+
+def test_both_legs_count_and_what_neither_finds_has_no_score(search):
+    scores = search.fused_scores([1.0, 0.1], SparseTerms([2], [1.0]))
+    assert scores[1] == pytest.approx(1 / 60 + 1 / 61)
+    assert scores[0] == pytest.approx(1 / 60)
+    assert not scores[2:].any()
+
+
+def test_recall_takes_equal_scores_for_each_other():
+    scores = np.array([0.9, 0.5, 0.5, 0.1], dtype=np.float32)
+    assert recall([0, 1], scores) == recall([0, 2], scores) == 1.0
+    assert recall([0, 3], scores) == 0.5

@@ -1,0 +1,107 @@
+import asyncio
+import time
+from itertools import pairwise
+
+from loadtests.answers import StreamedAnswer
+from loadtests.measuring import NotMeasured
+from loadtests.slo import Outcome, Scenario, Served, gaps, offer, read_plan, table
+
+BUDGETS = {"answer": 100.0, "first_event": 20.0}
+
+
+def scenario(rate=50.0, **budgets):
+    return Scenario(name="one", questions=("contracts-2024",), arrivals_per_second=rate, p95_ms=budgets or BUDGETS)
+
+
+def outcome(times, in_time_count=None, problems=()):
+    served = [Served(answer, answer / 10) for answer in times] + [Served(problem=problem) for problem in problems]
+    planned_count = len(served)
+    return Outcome(scenario(), planned_count, planned_count if in_time_count is None else in_time_count, served)
+
+
+def answers_after(seconds):
+    async def ask(question):
+        answer = StreamedAnswer(time.perf_counter())
+        await asyncio.sleep(seconds)
+        answer.first_event = time.perf_counter()
+        return answer
+
+    return ask
+
+
+def test_a_budget_holds_when_one_answer_in_twenty_is_late():
+    assert outcome([50.0] * 19 + [900.0]).broken() == []
+    assert outcome([50.0] * 18 + [900.0, 800.0]).broken() == [
+        "p95 of answer is 800 ms, over its 100 ms",
+        "p95 of first_event is 80 ms, over its 20 ms",
+    ]
+
+
+def test_one_failure_breaks_it_whatever_the_times():
+    assert outcome([50.0] * 99, problems=["status 503"]).broken() == ["1 of 100 failed: status 503"]
+
+
+def test_no_answer_at_all_breaks_every_budget():
+    found = outcome([], problems=["no answer"]).broken()
+    assert len(found) == 3
+    assert "inf" in table([outcome([], problems=["no answer"])])
+
+
+def test_the_table_says_when_the_rate_was_not_reached():
+    assert "planned rate" not in table([outcome([50.0] * 100, in_time_count=98)])
+    assert "only 97% of the planned rate" in table([outcome([50.0] * 100, in_time_count=97)])
+
+
+def test_the_table_has_a_line_a_budget_and_names_what_is_broken():
+    lines = table([outcome([50.0] * 10 + [500.0] * 10)]).splitlines()
+    assert [line.split()[1] for line in lines[1:3]] == ["answer", "first_event"]
+    assert lines[1].split()[2:5] == ["50", "500", "100"]
+    assert sum(line.startswith("✗") for line in lines) == 2
+
+
+def test_arrivals_are_at_random_gaps_with_the_planned_rate_and_the_same_each_time():
+    due = gaps(50, 60)
+    assert due == gaps(50, 60)
+    assert due == sorted(due)
+    assert due[-1] < 60
+    assert 0.9 < len(due) / 3000 < 1.1
+    steps = [b - a for a, b in pairwise(due)]
+    assert min(steps) < 0.002 < 0.08 < max(steps)
+
+
+async def test_arrivals_do_not_wait_for_answers():
+    began = time.perf_counter()
+    found = await offer(scenario(), 0.4, answers_after(0.3))
+    assert time.perf_counter() - began < 2
+    assert len(found.served) == found.planned_count == len(gaps(50, 0.4))
+    assert all(290 < one.answer < 1500 for one in found.served)
+
+
+async def test_a_time_counts_from_when_the_question_was_due():
+    line = asyncio.Lock()
+
+    async def one_at_a_time(question):
+        async with line:
+            return await answers_after(0.05)(question)
+
+    found = await offer(scenario(rate=60.0), 0.5, one_at_a_time)
+    assert max(one.answer for one in found.served) > 500
+    assert found.achieved() < 0.98
+    assert found.broken()
+
+
+async def test_a_wrong_answer_is_counted_and_named():
+    async def wrong(question):
+        raise NotMeasured("contracts-2024: the answer does not say 60")
+
+    found = await offer(scenario(), 0.2, wrong)
+    assert found.broken()[-1] == (
+        f"{found.planned_count} of {found.planned_count} failed: contracts-2024: the answer does not say 60"
+    )
+
+
+def test_the_plan_in_the_repository_can_be_read():
+    plan = read_plan()
+    assert plan.profile == "h100-tp4"
+    assert {what for one in plan.scenarios for what in one.p95_ms} == {"answer", "first_event"}
+    assert sum(plan.seconds for _ in plan.scenarios) <= 60
