@@ -1,0 +1,135 @@
+"""Composes the cited answer from what the tools found: every fact is a number of a row or a quoted sentence."""
+
+from collections.abc import Mapping, Sequence
+
+from services.understudy.evidence import Findings, Page, Passage, clean, gives_orders
+from services.understudy.extract import Asked, extract, shorten
+from services.understudy.intent import Part, recurring
+from services.understudy.recurrence import recurring_clauses
+from services.understudy.rows_text import rows_text
+from services.understudy.schema_reader import Schema
+from services.understudy.signs import Need
+from services.understudy.words import fold, language, sentences, stems
+
+_MIN_WEB_COVERAGE = 0.34
+_SAY: Mapping[str, Mapping[str, str]] = {
+    "es": {
+        "no_rows": "No he encontrado datos en la base de datos que respondan a esta parte de la pregunta.",
+        "no_passages": "No he encontrado en los documentos nada que responda a esta pregunta.",
+        "no_pages": "No he encontrado en la web nada que responda a esta pregunta.",
+        "nothing": "No he encontrado información que responda a la pregunta.",
+        "no_recurrence": "No he encontrado condiciones que se repitan en los documentos encontrados ({total}).",
+        "recurs": "Se repiten las siguientes cláusulas:",
+        "clause": "Cláusula {number}",
+        "in_documents": "en {count} de los {total} documentos encontrados",
+        "failed": "No se ha podido consultar {tool}, de modo que esa parte queda sin responder.",
+        "no_tool": "No dispongo de una herramienta para consultar {tool}.",
+        "sql_query": "la base de datos",
+        "vector_search": "los documentos",
+        "web_search": "la web",
+    },
+    "en": {
+        "no_rows": "I did not find data in the database that answers this part of the question.",
+        "no_passages": "I did not find anything in the documents that answers this question.",
+        "no_pages": "I did not find anything on the web that answers this question.",
+        "nothing": "I did not find information that answers the question.",
+        "no_recurrence": "I did not find conditions that recur in the documents found ({total}).",
+        "recurs": "The following clauses recur:",
+        "clause": "Clause {number}",
+        "in_documents": "in {count} of the {total} documents found",
+        "failed": "{tool} could not be reached, so that part remains unanswered.",
+        "no_tool": "I have no tool to consult {tool}.",
+        "sql_query": "the database",
+        "vector_search": "the documents",
+        "web_search": "the web",
+    },
+}
+
+
+def compose(question: str, parts: Sequence[Part], found: Findings, schema: Schema, spoken: str) -> str:
+    """The answer in the language `spoken` (`es`, `en`): numbers, documents, the web, then what is missing."""
+    say = _SAY[spoken]
+    failed = {one.tool for one in found.failures}
+    blocks: list[str] = []
+    if Need.SQL.value in found.searched:
+        blocks += _numbers(_about(Need.SQL, parts, question), found, schema, spoken)
+    if Need.DOCUMENTS.value in found.searched:
+        blocks.append(_documents(_about(Need.DOCUMENTS, parts, question), found.passages, spoken))
+    if Need.WEB.value in found.searched:
+        blocks.append(_web(_about(Need.WEB, parts, question), found.pages, spoken))
+    for tool in sorted(failed - found.searched):
+        name = say.get(tool, tool)
+        blocks.append(_capitalised(say["failed"].format(tool=name)))
+    # Documents also stand in for a missing database, so only needs without any result are named.
+    missing = {part.need.value for part in parts if part.need is not Need.TALK} - found.searched - failed
+    if found.searched and missing:
+        blocks += [say["no_tool"].format(tool=say[tool]) for tool in sorted(missing)]
+    return "\n\n".join(block for block in blocks if block) or say["nothing"]
+
+
+def no_tool_text(needs: Sequence[Need], spoken: str) -> str:
+    """What is said when none of the offered tools can answer."""
+    say = _SAY[spoken]
+    return " ".join(say["no_tool"].format(tool=say[need.value]) for need in dict.fromkeys(needs) if need.value)
+
+
+def _about(need: Need, parts: Sequence[Part], question: str) -> str:
+    """The text of the parts that are for a tool; the whole question when the tool was not of our choosing."""
+    own = [part.text for part in parts if part.need is need]
+    return "; ".join(own) if own else question
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _numbers(question: str, found: Findings, schema: Schema, spoken: str) -> list[str]:
+    texts = [rows_text(question, one, spoken, schema) for one in found.rows]
+    return [text for text in texts if text] or [_SAY[spoken]["no_rows"]]
+
+
+def _documents(question: str, passages: Sequence[Passage], spoken: str) -> str:
+    say = _SAY[spoken]
+    if recurring(question):
+        groups, total = recurring_clauses(question, passages)
+        if groups:
+            lines = [say["recurs"]]
+            for group in groups:
+                name = say["clause"].format(number=group.number) if group.number else ""
+                where = say["in_documents"].format(count=len(group.documents), total=total)
+                marks = "".join(f"[{mark}]" for mark in group.marks(spoken) if mark)
+                lead = f"{name} ({where})" if name else _capitalised(where)
+                lines.append(f"- {lead}: {_closed(group.sentence(spoken), marks)}")
+            return "\n".join(lines)
+        if passages:
+            return say["no_recurrence"].format(total=total)
+    quotes = extract(question, passages)
+    if not quotes:
+        return say["no_passages"]
+    lines = [_closed(one.text, "".join(f"[{mark}]" for mark in one.numbers if mark)) for one in quotes]
+    return lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines)
+
+
+def _closed(text: str, marks: str) -> str:
+    """The sentence with its marks before the full stop."""
+    body = text.strip().rstrip(".;:,")
+    return f"{body} {marks}." if marks else f"{body}."
+
+
+def _web(question: str, pages: Sequence[Page], spoken: str) -> str:
+    """The best pages, each with its two most telling sentences; those in the reader's language before others."""
+    known = [stems(f"{page.title} {page.snippet}") for page in pages]
+    asked = Asked(question, known)
+    fitting = [(asked.coverage(own), page) for own, page in zip(known, pages, strict=True)]
+    fitting = [(score, page) for score, page in fitting if score >= _MIN_WEB_COVERAGE]
+    own_language = [one for one in fitting if language(one[1].snippet) == spoken]
+    lines: list[str] = []
+    for _, page in sorted(own_language or fitting, key=lambda one: -one[0])[:3]:
+        texts = [one for one in sentences(clean(page.snippet)) if not gives_orders(fold(one))]
+        best = sorted(texts, key=lambda text: -asked.coverage(stems(text)))[:2]
+        snippet = " ".join(text for text in texts if text in best)
+        title = clean(page.title).rstrip(".")
+        date = f" ({page.published[:10]})" if page.published else ""
+        if snippet and not gives_orders(fold(title)):
+            lines.append(f"- {title}{date}: {_closed(shorten(snippet), f'[{page.number}]' if page.number else '')}")
+    return "\n".join(lines) or _SAY[spoken]["no_pages"]

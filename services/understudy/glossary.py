@@ -1,0 +1,64 @@
+"""General Spanish and English words of offices, law and trade that mean the same.
+
+Only for words that do not look alike; cognates such as `condición` and `condition` are matched by `words.alike`.
+"""
+
+import functools
+from collections.abc import Mapping
+
+from services.understudy.words import stem
+
+_PAIRS = """
+abogado lawyer; abono credit; acceso access; acreedor creditor; acuerdo agreement; adelantado advance; aduana customs;
+agua water; ahorro saving; alquiler rent lease; alta registration; ambos both; ano year; antelacion notice; anual
+yearly annual; apellido surname; aplazar postpone; aprobar approve; archivo file; asunto subject; atrasado late
+overdue; aumento increase; autoridad authority; aviso notice; ayuda help; baja leave; barato cheap; beneficio benefit
+profit; brecha breach; cambio change; cancelar cancel; cargo charge; carta letter; cliente customer client; cobro
+collection; codigo code; compra purchase; comprador buyer; comprobar check; compromiso commitment; confianza trust;
+consejo advice board; contrasena password; contratar hire; correo mail; coste cost; cuenta account; culpa fault;
+cumplir comply fulfil; cuota fee instalment; dano damage; datos data; deber duty; demanda demand claim; demora delay;
+denuncia complaint; derecho right; desarrollo development; descanso rest break; descuento discount; despido dismissal;
+destino destination; deuda debt; devolucion return refund; devolver return; dia day; diario daily; dinero money;
+direccion address management; disponible available; edad age; edificio building; ejercicio year; embalaje packaging;
+empleado employee; empleo employment; empresa company; encargo order assignment; enfermedad illness sick; ensayo test;
+entrega delivery; entregar deliver; envio shipment; equipo team equipment; error mistake; escrito written writing;
+estado state status; etiqueta label; exigir demand require; factura invoice; falta lack fault; fecha date; fianza
+deposit bond; firma signature; firmado signed; firmar sign; fondo fund; formacion training; fuerza force; funcionar
+work; ganancia gain; garantia warranty guarantee; gasto expense; gerente manager; gestion management; grave serious;
+guardar keep; hora hour; horario schedule; hoy today; huelga strike; impago default; importe amount; impuesto tax;
+incendio fire; incumplimiento breach; informe report; ingreso income; inicio start beginning; inventario stock; jefe
+head boss manager; jornada day; jubilacion retirement; juez judge; juzgado court; lengua language; ley law; licencia
+leave licence; limpieza cleaning; llave key; lugar place; luz light electricity; maternidad maternity; mensual
+monthly; mercancia goods; mes month; moroso late; multa fine; nacimiento birth; negocio business; nivel level; nombre
+name; nomina payroll; norma rule standard; nota note; noticia news; obra work; oferta offer bid; oficina office;
+olvidar forget; pagar pay; pago payment; pais country; parte party part; pedido order; pedir request; peligro danger;
+penalizacion penalty; perdida loss; permiso permission leave; permitido allowed; persona person; plantilla staff;
+plazo deadline term period; poder power; preaviso notice; precio price; premio award; presentar submit; prestamo loan;
+presupuesto budget; proveedor provider supplier vendor; prueba test proof evidence; puesto position; queja complaint;
+rebaja discount; recargo surcharge; recibir receive; recibo receipt; reclamacion claim complaint; recurso appeal
+resource; red network; reembolso refund reimbursement; regla rule; reglamento regulation; renuncia waiver resignation;
+rescision termination; resolucion termination; respuesta answer response; retraso delay late; reunion meeting; riesgo
+risk; robo theft; salario salary wage; salida exit departure; salud health; secreto secret; sede office site;
+seguridad security safety; seguro insurance safe; sello stamp; semana week; semanal weekly; solicitar request apply;
+solicitud request application; subida rise; sueldo salary; suma sum; superficie area; tamano size; tarea task; tarifa
+rate fee; tarjeta card; tasa rate fee; tipo type kind; tope cap limit; trabajador worker employee; trabajar work;
+trabajo work job; traslado transfer; tribunal court; trimestre quarter; uso use; vacaciones holidays holiday vacation;
+valor value; vencimiento expiry due maturity; venta sale; verano summer; viaje travel trip; vigencia term validity;
+vigente force; vivienda housing; voluntad will; zona area zone
+"""
+
+
+@functools.cache
+def _known() -> Mapping[str, frozenset[str]]:
+    pairs: dict[str, set[str]] = {}
+    for entry in _PAIRS.replace("\n", " ").split(";"):
+        spanish, *english = [stem(word) for word in entry.split()]
+        pairs.setdefault(spanish, set()).update(english)
+        for word in english:
+            pairs.setdefault(word, set()).add(spanish)
+    return {word: frozenset(others) for word, others in pairs.items()}
+
+
+def translations(word: str) -> frozenset[str]:
+    """Stems of the other language for a stem; empty when the word is not listed."""
+    return _known().get(word, frozenset())
