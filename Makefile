@@ -32,7 +32,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/uv
 protos/gen/.stamp: $(PROTOS) $(VENV)/.installed
 	@echo "• generating code from protos/"
 	@rm -rf protos/gen && mkdir -p protos/gen
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I protos --python_out=protos/gen --grpc_python_out=protos/gen --mypy_out=protos/gen --mypy_grpc_out=protos/gen $(PROTOS)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I protos --python_out=protos/gen --grpc_python_out=protos/gen --mypy_out=quiet:protos/gen --mypy_grpc_out=quiet:protos/gen $(PROTOS)
 	@touch $@
 
 protos: protos/gen/.stamp ## generate Python code from the protos

@@ -65,7 +65,10 @@ class RetrievalClient:
         """See Documents."""
         request = retrieval_pb2.ListCollectionsRequest()
         response = await _answer(self._stub.ListCollections(request, timeout=timeout_seconds), "retrieval")
-        return [Collection(one.name, one.description, one.document_count) for one in response.collections]
+        return [
+            Collection(one.name, one.description, one.document_count, one.update_time.ToMicroseconds() / 1e6)
+            for one in response.collections
+        ]
 
 
 class SqlClient:

@@ -38,11 +38,12 @@ _RETRY_SECONDS = 3
 
 @dataclass(frozen=True)
 class Collection:
-    """A set of documents as the model reads of it."""
+    """A set of documents as the model reads of it. `update_seconds`: when one was last stored, since the epoch."""
 
     name: str
     description: str
     document_count: int
+    update_seconds: float = 0
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ class Toolbox:
             arguments=vector_search_of(tuple(one.name for one in known)),
             result=Passages,
             appendix="\n".join(["Collections:", *map(_line, known)]) if known else "",
-            data_version=json.dumps([[one.name, one.document_count] for one in known]),
+            data_version=json.dumps([[one.name, one.document_count, one.update_seconds] for one in known]),
         )
 
     async def _sql_query(self, tenant: Tenant) -> Tool:

@@ -10,6 +10,7 @@ import numpy as np
 from services.retrieval import payload
 from services.retrieval.store import (
     LEG_LIMIT,
+    NEVER,
     RRF_K,
     Collection,
     Document,
@@ -114,9 +115,14 @@ class MemoryStore:
         return len(gone)
 
     async def list_collections(self, tenant: str) -> list[Collection]:
-        owners = [k.document.collection for (t, _), k in self._documents.items() if t == tenant]
-        mine = [c for (t, _), c in sorted(self._collections.items()) if t == tenant]
-        return [replace(c, document_count=owners.count(c.name)) for c in mine]
+        documents = [kept.document for (owner, _), kept in self._documents.items() if owner == tenant]
+        found: list[Collection] = []
+        for (owner, name), collection in sorted(self._collections.items()):
+            if owner == tenant:
+                mine = [document for document in documents if document.collection == name]
+                latest = max((document.update_time for document in mine), default=NEVER)
+                found.append(replace(collection, document_count=len(mine), update_time=latest))
+        return found
 
     def _kept(self, tenant: str, document_id: str) -> _Kept:
         kept = self._documents.get((tenant, document_id))

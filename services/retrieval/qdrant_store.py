@@ -24,6 +24,7 @@ from services.retrieval import payload
 from services.retrieval import qdrant_requests as asked
 from services.retrieval.freshness import ROUNDS, Freshness
 from services.retrieval.store import (
+    NEVER,
     Collection,
     Document,
     Hit,
@@ -282,9 +283,10 @@ class QdrantStore:
             mine = [asked.equals("kind", "collection"), asked.equals(payload.TENANT_FIELD, tenant)]
             found: list[Collection] = []
             async for fields in self._scroll(mine):
-                counted = await self._client.count(_REGISTRY, asked.documents_of(tenant, fields["name"]))
+                documents = await self._documents(tenant, [asked.equals("collection", fields["name"])])
+                latest = max((document.update_time for document in documents), default=NEVER)
                 about = fields["name"], fields["description"], fields["language"]
-                found.append(Collection(*about, counted.count))
+                found.append(Collection(*about, len(documents), latest))
             return sorted(found, key=lambda c: c.name)
 
     async def _scroll(self, must: list[models.FieldCondition], name: str = _REGISTRY) -> AsyncGenerator[dict[str, Any]]:

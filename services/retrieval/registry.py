@@ -175,11 +175,15 @@ class Registry:
     def collections(self, tenant: str) -> list[Collection]:
         """All of the tenant, by name."""
         rows = self._connection.execute(
-            "SELECT name, description, language, (SELECT count(*) FROM documents d WHERE d.tenant = c.tenant"
-            " AND d.collection = c.name) FROM collections c WHERE tenant = ? ORDER BY name",
+            "SELECT c.name, c.description, c.language, count(d.document_id), coalesce(max(d.update_time), 0)"
+            " FROM collections c LEFT JOIN documents d ON d.tenant = c.tenant AND d.collection = c.name"
+            " WHERE c.tenant = ? GROUP BY c.name ORDER BY c.name",
             (tenant,),
         )
-        return [Collection(*row) for row in rows]
+        return [
+            Collection(name, description, language, count, datetime.fromtimestamp(latest, UTC))
+            for name, description, language, count, latest in rows
+        ]
 
     def languages(self, tenant: str, collections: Sequence[str]) -> list[str]:
         """Languages of the documents in the collections (none: all), in order; the unknown one is empty."""

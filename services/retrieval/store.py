@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Protocol
 
-_NEVER = datetime.fromtimestamp(0, UTC)
+NEVER = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Document:
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     content_hash: str = ""
     chunk_count: int = 0
-    update_time: datetime = _NEVER
+    update_time: datetime = NEVER
 
     def says_the_same_as(self, other: "Document") -> bool:
         """True when storing one over the other would change nothing. Never true without a content hash."""
@@ -143,6 +143,7 @@ class Collection:
     description: str = ""
     language: str = ""
     document_count: int = 0
+    update_time: datetime = NEVER
 
 
 @dataclass(frozen=True)

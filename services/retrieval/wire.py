@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from sabueso.retrieval.v1 import retrieval_pb2 as pb
 from services.retrieval.search import Ranked, Request
 from services.retrieval.store import (
+    NEVER,
     Collection,
     Condition,
     Document,
@@ -209,9 +210,12 @@ def document_message(document: Document) -> pb.Document:
 
 def collection_message(collection: Collection) -> pb.Collection:
     """A collection."""
-    return pb.Collection(
+    described = pb.Collection(
         name=collection.name,
         description=collection.description,
         language=collection.language,
         document_count=collection.document_count,
     )
+    if collection.update_time > NEVER:
+        described.update_time.FromDatetime(collection.update_time)
+    return described

@@ -323,8 +323,19 @@ class TestStore:
     async def test_a_collections_description_can_be_changed(self, store, tenant):
         await put(store, tenant, document("a"), "text")
         changed = await store.put_collection(tenant, Collection("docs", "All contracts", "es"))
-        assert changed == Collection("docs", "All contracts", "es", 1)
+        (stored,) = await store.list_documents(tenant, "", "", 10)
+        assert changed == Collection("docs", "All contracts", "es", 1, stored.update_time)
         assert await store.list_collections(tenant) == [changed]
+
+    async def test_a_collection_says_when_it_last_changed(self, store, tenant):
+        (empty,) = await store.list_collections(tenant)
+        await put(store, tenant, document("a", content_hash="1"), "text")
+        (first,) = await store.list_collections(tenant)
+        await asyncio.sleep(0.01)
+        await put(store, tenant, document("a", content_hash="2"), "other text")
+        (second,) = await store.list_collections(tenant)
+        assert empty.update_time < first.update_time < second.update_time
+        assert second.document_count == 1
 
     async def test_languages_are_those_of_the_documents(self, store, tenant):
         await store.put_collection(tenant, Collection("law"))
