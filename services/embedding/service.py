@@ -1,0 +1,89 @@
+"""Translates between protobuf and the encoder."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from sabueso.embedding.v1 import embedding_pb2 as pb
+from sabueso.embedding.v1 import embedding_pb2_grpc as rpc
+from sabueso.type.v1 import vectors_pb2
+from services.embedding import sparse
+from services.embedding.encoder import Embedded, Encoder, Kind
+from services.runtime.errors import InvalidField
+
+_MAX_TEXTS, _MAX_COUNTED_TEXTS = 256, 4096
+_KINDS = {pb.INPUT_TYPE_QUERY: Kind.QUERY, pb.INPUT_TYPE_DOCUMENT: Kind.DOCUMENT}
+
+
+class EmbeddingService(rpc.EmbeddingServiceServicer):
+    """Serves one encoder."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    async def Embed(self, request: pb.EmbedRequest, context: Any) -> pb.EmbedResponse:
+        """Raises InvalidField, and what the encoder raises."""
+        texts = list(request.texts)
+        kind = self._check(request, texts)
+        embedded = await self._encoder.embed(texts, kind, token_vectors=request.with_token_vectors)
+        embeddings = [_to_proto(one) for one in embedded]
+        if request.with_sparse:
+            weights = await asyncio.to_thread(_weigh, texts, kind, request.language)
+            for embedding, one in zip(embeddings, weights, strict=True):
+                embedding.sparse.CopyFrom(vectors_pb2.SparseVector(indices=one.indices, values=one.values))
+        return pb.EmbedResponse(embeddings=embeddings, model=self._encoder.model)
+
+    async def CountTokens(self, request: pb.CountTokensRequest, context: Any) -> pb.CountTokensResponse:
+        """Raises InvalidField."""
+        _check_count(len(request.texts), _MAX_COUNTED_TEXTS)
+        return pb.CountTokensResponse(token_counts=await self._encoder.count(list(request.texts)))
+
+    async def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.DescribeResponse:
+        """Never fails."""
+        return pb.DescribeResponse(
+            model=self._encoder.model,
+            dimensions=self._encoder.dimensions,
+            max_tokens=self._encoder.max_tokens,
+            token_vectors=self._encoder.has_token_vectors,
+        )
+
+    def _check(self, request: pb.EmbedRequest, texts: Sequence[str]) -> Kind:
+        _check_count(len(texts), _MAX_TEXTS)
+        for n, text in enumerate(texts):
+            if not text.replace("\0", "").strip():
+                raise InvalidField(f"`texts[{n}]` is empty; leave blank texts out.", field=f"texts[{n}]")
+        kind = _KINDS.get(request.input_type)
+        if kind is None:
+            raise InvalidField(
+                "`input_type` is missing; say INPUT_TYPE_QUERY or INPUT_TYPE_DOCUMENT.", field="input_type"
+            )
+        try:
+            sparse.check_language(request.language)
+        except sparse.UnknownLanguage as error:
+            raise InvalidField(f"`language`: {error}.", field="language") from None
+        if request.with_token_vectors and not self._encoder.has_token_vectors:
+            raise InvalidField(
+                f"`with_token_vectors`: the model {self._encoder.model} has none; see Describe.",
+                field="with_token_vectors",
+            )
+        return kind
+
+
+def _check_count(count: int, most: int) -> None:
+    if not 1 <= count <= most:
+        raise InvalidField(f"`texts` has {count} entries; 1 to {most} are allowed.", field="texts")
+
+
+def _weigh(texts: Sequence[str], kind: Kind, language: str) -> list[sparse.TermWeights]:
+    weigh = sparse.weigh_query if kind is Kind.QUERY else sparse.weigh_document
+    return [weigh(text, language) for text in texts]
+
+
+def _to_proto(embedded: Embedded) -> pb.Embedding:
+    embedding = pb.Embedding(
+        dense=embedded.dense.tolist(), token_count=embedded.token_count, truncated=embedded.truncated
+    )
+    if embedded.token_vectors is not None:
+        embedding.token_vectors.dimensions = embedded.token_vectors.shape[1]
+        embedding.token_vectors.values = embedded.token_vectors.astype("<f2").tobytes()
+    return embedding
