@@ -411,6 +411,33 @@ async def test_many_callers_share_a_small_pool(folder):
     assert [values(result) for result in results] == [[[i]] for i in range(40)]
 
 
+async def test_views_and_partitions_of_the_list_may_be_read(postgres_server, database, tmp_path):
+    tables = {"totals": {"columns": {"region_code": {}, "total": {}}}, "events": {"columns": {"id": {}, "day": {}}}}
+    write_tenant(tmp_path, "acme", tables)
+    (tmp_path / "acme-dsn").write_text(postgres_server.dsn(database, "views_reader", "x"))
+    async with connected(postgres_server, database) as admin:
+        await admin.execute("""
+            CREATE VIEW totals AS SELECT region_code, sum(amount) AS total FROM contracts GROUP BY region_code;
+            CREATE TABLE events (id int, day date) PARTITION BY RANGE (day);
+            CREATE TABLE events_2025 PARTITION OF events FOR VALUES FROM ('2025-01-01') TO ('2026-01-01');
+            INSERT INTO events VALUES (1, '2025-05-05');
+        """)
+        try:
+            source = SqlSource.model_validate({"dsn_secret": "acme-dsn", "tables": tables})
+            for statement in grants.statements(source, "views_reader"):
+                await admin.execute(statement)
+            await admin.execute("ALTER ROLE views_reader PASSWORD 'x'")
+            async with serving(tmp_path) as stub:
+                totals = await query(stub, "SELECT region_code FROM totals ORDER BY 1")
+                events = await query(stub, "SELECT id FROM events WHERE day = $1", "2025-05-05")
+                await refused(query(stub, "SELECT id FROM events_2025"), errors.NotPermitted)
+                await refused(query(stub, "SELECT id FROM contracts"), errors.NotPermitted)
+        finally:
+            await admin.execute("DROP VIEW totals; DROP TABLE events")
+    assert values(totals) == [["EU"], ["US"]]
+    assert values(events) == [[1]]
+
+
 async def test_verified_queries_are_none_yet(folder):
     async with serving(folder) as stub:
         assert not (await stub.ListVerifiedQueries(pb.ListVerifiedQueriesRequest())).queries

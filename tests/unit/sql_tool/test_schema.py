@@ -95,7 +95,7 @@ def test_examples_go_first_then_descriptions_then_tables():
 
 
 def test_the_question_decides_which_tables_stay():
-    bare = describe(SOURCE, KNOWN, {}, 60, "importe of contratos").tables
+    bare = describe(SOURCE, KNOWN, {}, 66, "importe of contratos").tables
     assert "public.contracts" in bare
     assert "public.providers" not in bare
 
