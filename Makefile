@@ -8,7 +8,7 @@ UV_VERSION := 0.13.9
 export UV_LINK_MODE ?= copy
 PROTOS := $(shell find protos/sabueso -name '*.proto')
 
-.PHONY: help setup protos up down status logs ask check fmt docs test test-slow bench browser lock clean
+.PHONY: help setup protos up down status logs ask check fmt docs test test-slow bench load-smoke load browser lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -99,8 +99,16 @@ test-slow: setup browser ## the slow tests (none is fine)
 browser: setup
 	@$(BIN)/python -m local.browser
 
-bench: setup ## measure; one JSON line a figure (needs the stack: make up DETACH=1)
-	@$(BIN)/python -m loadtests.bench
+bench: setup ## measure, on a stack of its own; one JSON line a figure (ONLY="sql_query memory")
+	@$(BIN)/python -m loadtests.bench $(if $(ONLY),--only $(ONLY))
 
 clean: $(VENV)/.installed ## stop everything and forget its data
 	@$(BIN)/python -c 'from local.stack import clean; clean()'
+
+# ---- under load --------------------------------------------------------------------------------------------------
+
+load-smoke: setup ## a few users for 20 s, every answer checked (needs the stack: make up DETACH=1)
+	@$(BIN)/locust -f loadtests/smoke.py --headless --users 4 --spawn-rate 4 --run-time 20s --stop-timeout 10 --only-summary
+
+load: setup ## latency budgets of slo.yaml, on a stack of its own (SABUESO_URL=… SABUESO_API_KEY=… for another)
+	@$(BIN)/python -m loadtests.slo

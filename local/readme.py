@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from services.gateway.errors import HTTP_STATUS
+from services.gateway.errors import HTTP
 from services.runtime.errors import ALL
 from services.runtime.settings import ServerSettings
 
@@ -51,7 +51,7 @@ def errors_table() -> str:
             if cls.code.name == "RESOURCE_EXHAUSTED"
             else "no"
         )
-        rows.append(f"| {cls.reason} | {cls.code.name} | {HTTP_STATUS[cls.code]} | {again} | {cls.meaning} |")
+        rows.append(f"| {cls.reason} | {cls.code.name} | {HTTP[cls.code][0]} | {again} | {cls.meaning} |")
     rows.append("| INTERNAL | INTERNAL | 500 | no | a bug; the truth is in the log, under the trace id |")
     return "\n".join(rows)
 

@@ -24,6 +24,7 @@ from services.runtime.identity import Signer
 
 BIN = Path(sys.executable).parent
 _PER_SERVICE_TIMEOUT_SECONDS = 90
+_QUESTION = "¿Qué dice la política de viajes sobre el alojamiento?"
 
 
 class Refused(Exception):
@@ -155,7 +156,8 @@ def _who_has(port: int) -> str:
         for connection in psutil.net_connections("inet"):
             if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
                 who = f" by `{psutil.Process(connection.pid).name()}` (process {connection.pid})"
-    return f"Port {port} is taken{who}. Choose another: make up PORT={ports.pick(1, port + 1)[0]}"
+    free = next(other for other in (8080, *range(8081, 9000)) if ports.is_free(other))
+    return f"Port {port} is taken{who}. Choose another: make up PORT={free}"
 
 
 def _run(command: Sequence[str]) -> None:
@@ -260,7 +262,7 @@ Try one of these:
   make ask Q="How many contracts above 100k€ did we sign in 2025 with EU providers, and which special conditions recur?"
 
   curl -s {plan.url}/v1/chat/completions -H "Authorization: Bearer {key}" -H "Content-Type: application/json" \\
-    -d '{{"model": "sabueso", "messages": [{{"role": "user", "content": "¿Qué dice la política de viajes?"}}]}}'
+    -d '{{"model": "sabueso", "messages": [{{"role": "user", "content": "{_QUESTION}"}}]}}'
 
   scripts find URL and keys in {HOME.name}/env;  {"`make down` ends it" if detach else "Ctrl-C ends it"}
 """

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 import sys
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.ingestion.parsed import Parsed, Unreadable
+
+log = logging.getLogger(__name__)
 
 # JSON of the largest text that is accepted, escapes included.
 _LARGEST_ANSWER_BYTES = 512 * 1024 * 1024
@@ -59,6 +62,7 @@ class Parser:
         if status == 3:
             mebibytes = self.memory_bytes // 2**20
             raise Unreadable(f"Reading the file took more than {mebibytes} MiB of memory; split it up.")
+        log.warning("the parsing process failed", extra={"exit_status": status})
         raise Unreadable("The file is damaged: reading it failed.")
 
 

@@ -16,7 +16,7 @@ const TEXTS = {
     queued: "queued", parsing: "reading", embedding: "embedding", ready: "ready", failed: "failed", cancelled: "cancelled",
     examples: [
       "How many contracts above 100k€ did we sign in 2025 with EU providers, and which special conditions recur?",
-      "What does the travel policy say about hotels?",
+      "What does the holiday policy say about carrying days over?",
       "Total amount of contracts per region in 2025",
     ],
   },
@@ -35,7 +35,7 @@ const TEXTS = {
     queued: "en cola", parsing: "leyendo", embedding: "vectorizando", ready: "listo", failed: "fallido", cancelled: "cancelado",
     examples: [
       "¿Cuántos contratos de más de 100k€ firmamos en 2025 con proveedores de la UE, y qué condiciones especiales se repiten?",
-      "¿Qué dice la política de viajes sobre los hoteles?",
+      "¿Qué dice la política de viajes sobre el alojamiento?",
       "Importe total de los contratos por región en 2025",
     ],
   },
