@@ -97,7 +97,8 @@ def _source(annotation: Fields) -> str:
     source: Fields = annotation[kind]
     mark = f"[{source['index']}]"
     if kind == "sql_citation":
-        return f"{mark} SQL, {source['row_count']} rows: {source['statement']}  {source['params']}"
+        rows = "1 row" if source["row_count"] == 1 else f"{source['row_count']} rows"
+        return f"{mark} SQL, {rows}: {source['statement']}  {source['params']}"
     if kind == "url_citation":
         return f"{mark} {source['title']} — {source['url']}"
     page = f", page {source['page']}" if source.get("page") else ""

@@ -11,7 +11,7 @@ from typing import Protocol
 from services.ingestion import chunking, language, metrics
 from services.ingestion.chunking import Chunk, Sizes
 from services.ingestion.jobs import Job, Submission
-from services.ingestion.parsed import Parsed, Unreadable
+from services.ingestion.parsed import Block, Parsed, Unreadable
 from services.ingestion.parsing import Parser
 from services.ingestion.spool import Spool
 
@@ -129,7 +129,7 @@ class Pipeline:
             sizes = self.sizes.within(model.window_tokens)
             # An id in the place of a title would only blur the vectors.
             title = "" if job.title == submission.document_id else job.title
-            chunks = await chunking.cut(parsed.blocks, title, sizes, self.embedder.count_tokens)
+            chunks = await chunking.cut(_below_title(parsed), title, sizes, self.embedder.count_tokens)
         job = replace(job, status="EMBEDDING")
         await progress(job)
         spoken = await asyncio.to_thread(_language, submission, parsed)
@@ -191,6 +191,12 @@ def fingerprint(submission: Submission, model: Model, sizes: Sizes) -> str:
         [sizes.min_tokens, sizes.max_tokens, sizes.overlap_tokens],
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _below_title(parsed: Parsed) -> list[Block]:
+    """The blocks, their sections without the document's own title: whoever sees a section sees the title beside it."""
+    own = (parsed.title,)
+    return [replace(block, section=block.section[1:]) if block.section[:1] == own else block for block in parsed.blocks]
 
 
 def title_of(submission: Submission, parsed: Parsed) -> str:

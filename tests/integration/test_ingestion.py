@@ -226,7 +226,7 @@ async def test_a_pdf_becomes_passages_with_pages_and_clauses(house):
     assert job.chunk_count == len(chunks)
     penalty = next(chunk for chunk in chunks if "8.3" in chunk.text)
     assert penalty.page == 2
-    assert penalty.section == "Contrato de suministro > 8. Entrega > 8.3 Penalización por retraso"
+    assert penalty.section == "8. Entrega > 8.3 Penalización por retraso"
     assert "descuenta un 2 % del precio" in penalty.text
     assert list(penalty.dense) == [0.5] * 4
     assert penalty.sparse.values

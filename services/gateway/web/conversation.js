@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { $, make, renderAnswer } from "./dom.js";
 import { labelOf, open } from "./sources.js";
-import { text } from "./texts.js";
+import { counted, language, text } from "./texts.js";
 
 let history = [];
 let running = null;
@@ -78,7 +78,7 @@ class AnswerView {
       const line = make("div", { class: "step" }, state, make("div", {}, make("b", {}, step.tool), " ", make("code", {}, said)));
       this.calls.set(step.call_id, { state, line });
       this.steps.append(line);
-      this.summary.textContent = text("steps", this.calls.size);
+      this.summary.textContent = counted("step", "steps", this.calls.size);
     } else if (step.event === "tool_call_finished" && this.calls.has(step.call_id)) {
       const { state, line } = this.calls.get(step.call_id);
       state.textContent = step.status === "ok" ? "✓" : "✗";
@@ -107,7 +107,7 @@ class AnswerView {
     if (summary.finish === "partial") this.warn(text("partial", summary.reason ?? ""));
     if (summary.finish === "refused") this.warn(text("refused"));
     const tokens = summary.tokens.prompt + summary.tokens.completion;
-    this.after.append(make("p", { class: "facts" }, `${Math.round(summary.timings_ms.total)} ms · ${tokens} ${text("tokens")} · ${summary.answer_id}`));
+    this.after.append(make("p", { class: "facts" }, `${Math.round(summary.timings_ms.total)} ms · ${tokens.toLocaleString(language.code)} ${text("tokens")} · ${summary.answer_id}`));
     this.steps.open = false;
   }
 

@@ -2,12 +2,12 @@
 
 import { call } from "./api.js";
 import { $, make } from "./dom.js";
-import { text } from "./texts.js";
+import { counted, text } from "./texts.js";
 
 export function labelOf(annotation) {
   const source = annotation[annotation.type];
   switch (annotation.type) {
-    case "sql_citation": return `SQL · ${text("rows", source.row_count)}`;
+    case "sql_citation": return `SQL · ${counted("row", "rows", source.row_count)}`;
     case "url_citation": return source.title || source.url;
     default: return [source.title, source.section, source.page && text("page", source.page)].filter(Boolean).join(" · ");
   }
