@@ -1,0 +1,1 @@
+"""Figures, a smoke test under load, and latency budgets."""

@@ -1,0 +1,126 @@
+"""Measures and prints one JSON line a figure: `python -m loadtests.bench [--only NAME …]`. Takes up to four minutes.
+
+It starts a stack of its own, with the demo in it, and talks to nothing but this machine. Progress goes to stderr.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+import httpx2
+from grpc import aio
+
+from loadtests import bench_answers, bench_parts
+from loadtests.measuring import Figure, NotMeasured
+from loadtests.own_stack import OwnStack
+
+OfStack = Callable[[OwnStack], Awaitable[list[dict[str, Any]]]]
+
+OF_H100: dict[str, OfStack] = {"flagship_h100": bench_answers.flagship}
+# In the order in which they are measured. `memory` frames them: idle before, loaded after.
+OF_INSTANT: dict[str, OfStack] = {
+    "sql_query": bench_parts.sql_query,
+    "cache_lookup": bench_parts.cache_lookup,
+    "query_embedding": bench_parts.query_embedding,
+    "gateway": bench_answers.pass_through,
+    "agent_overhead": bench_answers.agent_overhead,
+    "first_event": bench_answers.first_event,
+    "flagship_instant": bench_answers.flagship,
+}
+NAMES = ("hybrid_search", *OF_H100, "start_up", "memory", *OF_INSTANT)
+_STARTS = 3
+_BUDGET_SECONDS, _SECONDS_FOR_THE_REST = 240, 100
+
+
+class Bench:
+    """What is wanted, how much time is left for it, and what could not be had."""
+
+    def __init__(self, wanted: Iterable[str], seconds: float = _BUDGET_SECONDS) -> None:
+        self.wanted = frozenset(wanted)
+        self.failed: list[str] = []
+        self._began = time.monotonic()
+        self._seconds = seconds
+
+    async def run(self) -> None:
+        """Everything that is wanted, each figure printed as soon as it is known."""
+        if "hybrid_search" in self.wanted:
+            await self._figure("hybrid_search", bench_parts.hybrid_search())
+        if self.wanted - {"hybrid_search"}:
+            with OwnStack() as stack:
+                try:
+                    await self._with(stack)
+                except NotMeasured as error:
+                    self._lose("stack", error)
+
+    async def _with(self, stack: OwnStack) -> None:
+        self._say("starting a stack of its own, with empty data and the latency of four H100")
+        first = stack.up("h100-tp4")
+        await self._all(OF_H100, stack)
+        if not self.wanted - OF_H100.keys() - {"hybrid_search"}:
+            return
+        self._say("starting it again, without that latency")
+        again = [stack.up("instant")]
+        if "start_up" in self.wanted:
+            while len(again) < _STARTS and self._left() > _SECONDS_FOR_THE_REST:
+                again.append(stack.up("instant"))
+            _print(Figure("start_up_first", "s", [first]).fields())
+            _print(Figure("start_up", "s", again).fields())
+        if "memory" in self.wanted:
+            _print_memory("idle", stack.memory_mib())
+        await self._all(OF_INSTANT, stack)
+        if "memory" in self.wanted:
+            _print_memory("loaded", stack.memory_mib())
+
+    async def _all(self, figures: dict[str, OfStack], stack: OwnStack) -> None:
+        for name, figure in figures.items():
+            if name in self.wanted:
+                await self._figure(name, figure(stack))
+
+    async def _figure(self, name: str, measuring: Awaitable[list[dict[str, Any]]]) -> None:
+        self._say(name)
+        try:
+            async with asyncio.timeout(self._left()):
+                for fields in await measuring:
+                    _print(fields)
+        except (NotMeasured, TimeoutError, aio.AioRpcError, httpx2.HTTPError, OSError) as error:
+            self._lose(name, error)
+
+    def _left(self) -> float:
+        return max(0.0, self._began + self._seconds - time.monotonic())
+
+    def _lose(self, name: str, error: Exception) -> None:
+        self.failed.append(name)
+        reason = "no time was left" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        self._say(f"{name} could not be measured: {reason}")
+
+    def _say(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._began:4.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+def _print(fields: dict[str, Any]) -> None:
+    print(json.dumps(fields, ensure_ascii=False), flush=True)
+
+
+def _print_memory(state: str, memory: dict[str, float]) -> None:
+    for process, mib in memory.items():
+        _print(Figure(f"memory_{state}.{process}", "MiB", [mib]).fields())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status: 0 when every figure was had, 1 when one was not, 130 when interrupted."""
+    parser = argparse.ArgumentParser(prog="python -m loadtests.bench", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=", ".join(NAMES))
+    bench = Bench(parser.parse_args(arguments).only)
+    try:
+        asyncio.run(bench.run())
+    except KeyboardInterrupt:
+        return 130
+    return 1 if bench.failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
