@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import json
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -14,7 +13,7 @@ import httpx2
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from demo import database, documents, tenants
+from demo import database, tenants
 from local.postgres import Cluster
 from sabueso.ingestion.v1 import ingestion_pb2 as ingestion_pb
 from sabueso.ingestion.v1 import ingestion_pb2_grpc as ingestion_rpc
@@ -80,7 +79,7 @@ async def wait_for_services(
             raise NotUp(f"{', '.join(names)} did not serve within {within_seconds:.0f} s; `make logs` tells why.")
         if names:
             check()
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.4)
 
 
 async def load_documents(addresses: Mapping[str, str], signer: Signer, home: Path) -> None:
@@ -97,11 +96,14 @@ async def load_documents(addresses: Mapping[str, str], signer: Signer, home: Pat
 
 
 async def _load_tenant(tenant_id: str, retrieval: Any, ingestion: Any, home: Path) -> None:
-    wanted = documents.of_tenant(tenant_id)
-    version = json.dumps({document.document_id: hash_of(document) for document in wanted})
-    mark = home / f"demo-documents-{tenant_id}.json"
+    version = _demo_version()
+    mark = home / f"demo-documents-{tenant_id}"
     if mark.exists() and mark.read_text() == version:
         return
+    # Imported only here: the writers of PDF and Word cost two seconds, and later starts do not need them.
+    from demo import documents
+
+    wanted = documents.of_tenant(tenant_id)
     print(f"• loading {len(wanted)} documents of tenant {tenant_id}")
     for name, collection in tenants.describe(tenant_id).collections.items():
         made = retrieval_pb.Collection(name=name, description=collection.description, language=collection.language)
@@ -112,7 +114,7 @@ async def _load_tenant(tenant_id: str, retrieval: Any, ingestion: Any, home: Pat
     mark.write_text(version)
 
 
-async def _pieces(document: documents.DocumentFile) -> AsyncGenerator[ingestion_pb.SubmitRequest]:
+async def _pieces(document: Any) -> AsyncGenerator[ingestion_pb.SubmitRequest]:
     header = ingestion_pb.SubmitHeader(
         collection=document.collection,
         document_id=document.document_id,
@@ -127,10 +129,13 @@ async def _pieces(document: documents.DocumentFile) -> AsyncGenerator[ingestion_
         yield ingestion_pb.SubmitRequest(content=document.content[start : start + _PIECE_BYTES])
 
 
-def hash_of(document: documents.DocumentFile) -> str:
-    """Changes with the document's content or what is said of it."""
-    said = repr((document.collection, document.title, document.language, sorted(document.metadata.items())))
-    return hashlib.sha256(said.encode() + document.content).hexdigest()[:16]
+def _demo_version() -> str:
+    """Changes with whatever the documents are made from."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(tenants.__file__).parent.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 async def _until_ready(ingestion: Any, ids: set[str]) -> None:

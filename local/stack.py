@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -20,10 +19,12 @@ import psutil
 
 from local import loading, ports, postgres, programs
 from local.programs import GRPC_SERVICES, HOME, MARK, Options, Plan
+from local.supervisor import Supervisor
 from services.runtime.identity import Signer
 
 BIN = Path(sys.executable).parent
 _PER_SERVICE_TIMEOUT_SECONDS = 90
+_supervisor = Supervisor(HOME)
 _QUESTION = "¿Qué dice la política de viajes sobre el alojamiento?"
 
 
@@ -72,7 +73,7 @@ def start(options: Options, *, detach: bool) -> None:
     """The whole of `make up`. Raises Refused; whatever was started by then is stopped again."""
     HOME.mkdir(parents=True, exist_ok=True)
     with _only_one():
-        if _supervisor_pid() is not None:
+        if _supervisor.pid() is not None:
             raise Refused(f"sabueso is already running ({_read_env().get('SABUESO_URL', '?')}). `make down` ends it.")
         began = time.monotonic()
         _end_leftovers()
@@ -105,29 +106,24 @@ async def _bring_up(plan: Plan, cluster: postgres.Cluster) -> None:
 
 
 def stop() -> bool:
-    """Ends supervisord and all that it runs; True when something was running."""
-    pid = _supervisor_pid()
-    if pid is not None:
-        os.kill(pid, signal.SIGTERM)
-        for _ in range(400):
-            if not psutil.pid_exists(pid):
-                break
-            time.sleep(0.1)
-    return _end_leftovers() or pid is not None
+    """Ends everything of this folder; True when something was running."""
+    was_running = _supervisor.stop()
+    return _end_leftovers() or was_running
 
 
 def show_status() -> int:
     """Prints a line a process; 0 when all run, 3 when not."""
-    if _supervisor_pid() is None:
+    programs = _supervisor.programs()
+    if not programs:
         print("sabueso is not running. `make up` starts it.")
         return 3
-    found = subprocess.run(_control("status"), capture_output=True, text=True, check=False)
-    memory = _memory_by_program()
-    for line in found.stdout.splitlines():
-        name = line.split()[0]
-        print(f"{line:<60} {memory.get(name, 0) / 2**20:6.0f} MiB")
-    print(f"{'total':<60} {sum(memory.values()) / 2**20:6.0f} MiB   {_read_env().get('SABUESO_URL', '')}")
-    return 0 if found.returncode == 0 else 3
+    total = 0
+    for program in programs:
+        used = program.memory_bytes()
+        total += used
+        print(f"{program.name:<14} {program.state:<10} {program.description:<36} {used / 2**20:6.0f} MiB")
+    print(f"{'total':<14} {_read_env().get('SABUESO_URL', ''):<47} {total / 2**20:6.0f} MiB")
+    return 0 if all(program.state == "RUNNING" for program in programs) else 3
 
 
 def follow_logs(service: str) -> None:
@@ -167,27 +163,13 @@ def _run(command: Sequence[str]) -> None:
     subprocess.run(command, check=True, env=environment)
 
 
-def _control(*words: str) -> list[str]:
-    return [str(BIN / "supervisorctl"), "-c", str(HOME / "supervisord.conf"), *words]
-
-
 def _raise_if_fatal() -> None:
     """Raises Refused, with the last lines of its log, when a process has given up."""
-    found = subprocess.run(_control("status"), capture_output=True, text=True, check=False).stdout
-    for line in found.splitlines():
-        name, state = line.split()[:2]
-        if state in ("FATAL", "EXITED"):
-            log = HOME / "logs" / f"{name}.log"
+    for program in _supervisor.programs():
+        if program.state in ("FATAL", "EXITED"):
+            log = HOME / "logs" / f"{program.name}.log"
             last = "\n".join(log.read_text(errors="replace").splitlines()[-8:]) if log.exists() else ""
-            raise Refused(f"{name} does not start. The end of its log ({log}):\n{last}")
-
-
-def _supervisor_pid() -> int | None:
-    try:
-        pid = int((HOME / "supervisord.pid").read_text())
-        return pid if "supervisord" in " ".join(psutil.Process(pid).cmdline()) else None
-    except (OSError, ValueError, psutil.Error):
-        return None
+            raise Refused(f"{program.name} does not start. The end of its log ({log}):\n{last}")
 
 
 def _ours() -> list[psutil.Process]:
@@ -214,20 +196,6 @@ def _end_leftovers() -> bool:
     for stale in ("supervisord.pid", "s.sock"):
         (HOME / stale).unlink(missing_ok=True)
     return bool(left)
-
-
-def _memory_by_program() -> dict[str, int]:
-    """Proportional set size in bytes by program, children included."""
-    found = subprocess.run(_control("status"), capture_output=True, text=True, check=False).stdout
-    memory: dict[str, int] = {}
-    for line in found.splitlines():
-        words = line.split()
-        if "pid" not in words:
-            continue
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(int(words[words.index("pid") + 1].rstrip(",")))
-            memory[words[0]] = sum(p.memory_full_info().pss for p in [process, *process.children(recursive=True)])
-    return memory
 
 
 def _write_env(plan: Plan, keys: dict[str, str]) -> None:
@@ -271,7 +239,7 @@ Try one of these:
 
 def _wait_for_the_end() -> None:
     try:
-        while _supervisor_pid() is not None:
+        while _supervisor.pid() is not None:
             time.sleep(0.5)
     except KeyboardInterrupt:
         pass

@@ -28,13 +28,18 @@ def cache_mode(service):
     return "use" if service == "tool_cache" else "refresh"
 
 
+def question_for(service):
+    """One that needs the service."""
+    return "What is the price of copper today?" if service == "web_tool" else EN
+
+
 def summary_of(stack, question=EN):
     return ask(stack, question, cache="off", deadline_ms=15_000).model_extra["sabueso"]
 
 
 @pytest.mark.parametrize("service", ["sql_tool", "reranking", "tool_cache", "web_tool"])
 def test_a_lost_service_is_named_and_used_again_when_it_is_back(stack, service):
-    question = "What is the price of copper today?" if service == "web_tool" else EN
+    question = question_for(service)
     stack.control("stop", service)
     try:
         started = time.monotonic()
@@ -62,6 +67,25 @@ def test_a_service_that_hangs_holds_nobody_up(stack, service):
     finally:
         process.resume()
     wait_until(lambda: not ask(stack, EN).model_extra["sabueso"]["degraded"])
+
+
+@pytest.mark.parametrize("service", ["sql_tool", "reranking", "tool_cache", "web_tool"])
+def test_a_service_killed_in_mid_answer_is_named(stack, service):
+    """Paused first, so that the kill surely hits it while the answer waits for it."""
+    pid = stack.pid(service)
+    process = psutil.Process(pid)
+    process.suspend()
+    killing = threading.Timer(0.3, process.kill)
+    killing.start()
+    started = time.monotonic()
+    answer = ask(stack, question_for(service), cache=cache_mode(service), deadline_ms=15_000)
+    killing.join()
+    assert time.monotonic() - started < 16
+    summary = answer.model_extra["sabueso"]
+    assert service in {entry["service"] for entry in summary["degraded"]}
+    assert answer.choices[0].message.content
+    wait_until(lambda: stack.pid(service) not in (0, pid))
+    wait_until(lambda: not ask(stack, question_for(service)).model_extra["sabueso"]["degraded"])
 
 
 def test_a_killed_service_comes_back_by_itself(stack):
