@@ -2,7 +2,7 @@
 
 from datetime import date
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ from demo.web_fixture import make_app, rank, read_pages
 @pytest.fixture
 def client():
     app = make_app("https://news.demo.example/", lambda: date(2026, 3, 2))
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://fixture")
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://fixture")
 
 
 @pytest.mark.parametrize(
