@@ -67,13 +67,13 @@ async def load_databases(cluster: Cluster, home: Path, keys: Mapping[str, str]) 
 
 
 async def wait_for_services(
-    addresses: Mapping[str, str], url: str, within_seconds: float, check: Callable[[], None]
+    addresses: Mapping[str, str], urls: Mapping[str, str], within_seconds: float, check: Callable[[], None]
 ) -> None:
-    """Returns when every service says SERVING and the gateway is ready. `check` may raise to give up early."""
+    """Returns when every gRPC service says SERVING and every URL answers 200. `check` may raise to give up early."""
     deadline = time.monotonic() + within_seconds
-    names = [*addresses, "gateway"]
+    names = [*addresses, *urls]
     while names:
-        probes = [_is_ready(url) if name == "gateway" else _serves(addresses[name]) for name in names]
+        probes = [_answers(urls[name]) if name in urls else _serves(addresses[name]) for name in names]
         names = [name for name, serves in zip(names, await asyncio.gather(*probes), strict=True) if not serves]
         if names and time.monotonic() > deadline:
             raise NotUp(f"{', '.join(names)} did not serve within {within_seconds:.0f} s; `make logs` tells why.")
@@ -165,9 +165,9 @@ async def _serves(address: str) -> bool:
         return answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
-async def _is_ready(url: str) -> bool:
+async def _answers(url: str) -> bool:
     async with httpx2.AsyncClient(timeout=2, trust_env=False) as http:
         try:
-            return (await http.get(f"{url}/readyz")).status_code == 200
+            return (await http.get(url)).status_code == 200
         except httpx2.HTTPError:
             return False

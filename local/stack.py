@@ -100,7 +100,10 @@ async def _bring_up(plan: Plan, cluster: postgres.Cluster) -> None:
     await loading.wait_for_postgres(cluster, _raise_if_fatal)
     await loading.load_databases(cluster, HOME, keys)
     addresses = {name: plan.address(name) for name in GRPC_SERVICES}
-    await loading.wait_for_services(addresses, plan.url, _PER_SERVICE_TIMEOUT_SECONDS, _raise_if_fatal)
+    urls = {"gateway": f"{plan.url}/readyz"}
+    if not plan.options.model_url:
+        urls["understudy"] = f"http://{plan.address('understudy')}/health"
+    await loading.wait_for_services(addresses, urls, _PER_SERVICE_TIMEOUT_SECONDS, _raise_if_fatal)
     _write_env(plan, keys)
     await loading.load_documents(addresses, signer, HOME)
 

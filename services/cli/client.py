@@ -50,8 +50,11 @@ class Client:
                 yield chunk.model_dump()
         except openai.APIStatusError as error:
             raise Failed(_reason(error.response)) from None
-        except openai.APIError as error:
+        except openai.APIConnectionError as error:
             raise Failed(self._unreachable(error)) from None
+        except openai.APIError as error:
+            # The stream had begun, so the failure came as an event in it.
+            raise Failed(f"The answer broke off: {error.message}") from None
 
     def call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         """One JSON call below /v1."""
