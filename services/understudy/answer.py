@@ -53,15 +53,19 @@ def compose(question: str, parts: Sequence[Part], found: Findings, schema: Schem
     blocks: list[str] = []
     if Need.SQL.value in found.searched:
         blocks += _numbers(_about(Need.SQL, parts, question), found, schema, spoken)
+    answered = False
     if Need.DOCUMENTS.value in found.searched:
-        blocks.append(_documents(_about(Need.DOCUMENTS, parts, question), found.passages, spoken))
+        text, answered = _documents(_about(Need.DOCUMENTS, parts, question), found.passages, spoken)
+        blocks.append(text)
     if Need.WEB.value in found.searched:
         blocks.append(_web(_about(Need.WEB, parts, question), found.pages, spoken))
     for tool in sorted(failed - found.searched):
         name = say.get(tool, tool)
         blocks.append(_capitalised(say["failed"].format(tool=name)))
-    # Documents also stand in for a missing database, so only needs without any result are named.
-    missing = {part.need.value for part in parts if part.need is not Need.TALK} - found.searched - failed
+    needs = {part.need for part in parts if part.need is not Need.TALK}
+    if schema.tables or (answered and Need.DOCUMENTS not in needs):
+        needs.discard(Need.SQL)  # the database is there but holds nothing of it, or documents stood in and knew
+    missing = {need.value for need in needs} - found.searched - failed
     if found.searched and missing:
         blocks += [say["no_tool"].format(tool=say[tool]) for tool in sorted(missing)]
     return "\n\n".join(block for block in blocks if block) or say["nothing"]
@@ -88,7 +92,8 @@ def _numbers(question: str, found: Findings, schema: Schema, spoken: str) -> lis
     return [text for text in texts if text] or [_SAY[spoken]["no_rows"]]
 
 
-def _documents(question: str, passages: Sequence[Passage], spoken: str) -> str:
+def _documents(question: str, passages: Sequence[Passage], spoken: str) -> tuple[str, bool]:
+    """What documents say, and whether that is an answer."""
     say = _SAY[spoken]
     if recurring(question):
         groups, total = recurring_clauses(question, passages)
@@ -100,14 +105,14 @@ def _documents(question: str, passages: Sequence[Passage], spoken: str) -> str:
                 marks = "".join(f"[{mark}]" for mark in group.marks(spoken) if mark)
                 lead = f"{name} ({where})" if name else _capitalised(where)
                 lines.append(f"- {lead}: {_closed(group.sentence(spoken), marks)}")
-            return "\n".join(lines)
+            return "\n".join(lines), True
         if passages:
-            return say["no_recurrence"].format(total=total)
+            return say["no_recurrence"].format(total=total), False
     quotes = extract(question, passages)
     if not quotes:
-        return say["no_passages"]
+        return say["no_passages"], False
     lines = [_closed(one.text, "".join(f"[{mark}]" for mark in one.numbers if mark)) for one in quotes]
-    return lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines)
+    return (lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines)), True
 
 
 def _closed(text: str, marks: str) -> str:

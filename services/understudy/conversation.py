@@ -68,8 +68,13 @@ class Message:
 
 
 def read_conversation(messages: Sequence[Message]) -> Conversation:
-    """The last question and what followed it."""
+    """The last question and what followed it.
+
+    What the user's side says right after a tool's result, such as that it is time to answer, is no question of its own.
+    """
     asked = [index for index, message in enumerate(messages) if message.role == "user" and message.text.strip()]
+    while len(asked) > 1 and messages[asked[-1] - 1].role == "tool":
+        asked.pop()
     last = asked[-1] if asked else -1
     after = messages[last + 1 :]
     names = {call_id: call.name for message in messages for call_id, call in message.calls}

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 
@@ -133,6 +134,7 @@ _LINK = re.compile(
 _TAG = re.compile(r"<[^<>\n]{1,200}>")
 _MARK = re.compile(r"\[\s*([\d,\s]+)\s*\]")
 _HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
+_BLANKS = re.compile(r"\t[ \t]*| [ \t]+")
 _COMMAND = re.compile(
     (
         r"\b(?:ignor(?:e|a|ad|es?|ing|en)\b.{0,40}\b(?:instru|previous|anterior|above|rules|"
@@ -146,12 +148,13 @@ _COMMAND = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)
 def clean(text: str) -> str:
     """Untrusted text as it may be quoted: no links, tags, hidden characters, or marks that look like citations."""
     text = _HIDDEN.sub("", text)
     text = _LINK.sub(lambda match: match[1] or "", text)
     text = _MARK.sub(r"(\1)", _TAG.sub(" ", text))
-    return re.sub(r"[ \t]+", " ", text).strip()
+    return _BLANKS.sub(" ", text).strip()
 
 
 def gives_orders(text: str) -> bool:

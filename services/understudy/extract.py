@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from services.understudy.evidence import Passage, clean, gives_orders
-from services.understudy.glossary import translations
-from services.understudy.sql_request import codes, proper_nouns, quoted
-from services.understudy.words import alike, content, fold, language, sentences, stem, stems
+from services.understudy.evidence import Passage, clean
+from services.understudy.glossary import equivalents
+from services.understudy.sql_request import codes, proper_nouns, quoted, without_codes
+from services.understudy.statements import Statement, statements
+from services.understudy.words import alike, content, fold, language, stem, stems
 
 # Words of asking, not of the matter asked for.
-_FRAME = frozenset(
+FRAME = frozenset(
     stem(word)
     for word in """say says said state states document documents documento documentos dice dicen establece establecen
     indica explain explica summarize resume describe exist existe existen happens happen pasa ocurre tell means
@@ -41,15 +42,35 @@ class Quote:
 class _Scored:
     score: float
     passage: Passage
-    text: str
-    following: str
+    statement: Statement
+    following: Statement | None
+
+    @property
+    def text(self) -> str:
+        """The statement with what introduces it, as it is quoted."""
+        return _told(self.statement)
+
+    @property
+    def opener(self) -> str:
+        """The sentence that introduces the items of a table or list, when the statement is that or one of those."""
+        return self.statement.lead or (self.statement.text if self.statement.items else "")
+
+
+@dataclass
+class _Chosen:
+    """A statement that is quoted, the passages that hold it, and the items of its table that are asked for too."""
+
+    first: _Scored
+    words: set[str]
+    numbers: list[int]
+    items: list[str]
 
 
 class Asked:
     """What a question is about, as it can be recognised in the given texts (each a list of stems)."""
 
     def __init__(self, question: str, texts: Sequence[Sequence[str]]) -> None:
-        self.stems = [one for one in dict.fromkeys(stems(question)) if one not in _FRAME]
+        self.stems = [one for one in dict.fromkeys(stems(question)) if one not in FRAME]
         seen = Counter(word for text in texts for word in set(text))
         self._forms = {one: _forms(one, seen) for one in self.stems}
         found = {one: sum(not forms.isdisjoint(text) for text in texts) for one, forms in self._forms.items()}
@@ -71,7 +92,7 @@ def _weight(count: int, total: int) -> float:
 
 def _forms(one: str, seen: Mapping[str, int]) -> frozenset[str]:
     """The stems in use that mean the same as `one`, in either language."""
-    others = translations(one)
+    others = equivalents(one)
     return frozenset(word for word in seen if alike(one, word) or word in others or any(alike(o, word) for o in others))
 
 
@@ -79,7 +100,7 @@ def extract(question: str, passages: Sequence[Passage], limit: int = 3) -> list[
     """At most `limit` sentences, best first; none when the passages do not speak of what is asked."""
     texts = {one.number: clean(one.text) for one in passages}
     whole = {one.number: stems(f"{_names(one)} {texts[one.number]}") for one in passages}
-    asked = Asked(question, list(whole.values()))
+    asked = _matter(question, list(whole.values()))
     spoken = language(question)
     scored: dict[bool, list[_Scored]] = {True: [], False: []}
     for rank, passage in enumerate(passages):
@@ -93,24 +114,54 @@ def extract(question: str, passages: Sequence[Passage], limit: int = 3) -> list[
     return _best(scored[True] or scored[False], limit)
 
 
+def _matter(question: str, texts: Sequence[Sequence[str]]) -> Asked:
+    """What is asked, without codes: every passage that may answer holds them, so they tell nothing of its sentences."""
+    rest = Asked(without_codes(question), texts)
+    return rest if rest.stems else Asked(question, texts)
+
+
 def _names(passage: Passage) -> str:
     return f"{passage.document} {passage.title} {passage.section}"
 
 
 def _scored(asked: Asked, passage: Passage, text: str) -> list[_Scored]:
-    """Sentences by what they say of the matter themselves, then with their heading and the sentence before."""
+    """Statements by what they say of the matter themselves, then with their heading and the sentence before."""
     heading = stems(f"{passage.title} {passage.section}")
     scored: list[_Scored] = []
-    for paragraph in text.split("\n\n"):
-        before: list[str] = []
-        texts = [one for one in sentences(paragraph) if not gives_orders(fold(one))]
-        for sentence, following in zip(texts, [*texts[1:], ""], strict=True):
-            own = stems(sentence)
-            if len(content(sentence)) >= _MIN_SENTENCE_WORDS:
-                context = 0.3 * asked.coverage([*own, *heading]) + 0.3 * asked.coverage([*own, *before])
-                scored.append(_Scored(asked.coverage(own) + context, passage, sentence, following))
-            before = own
+    told = statements(text, passage.section.rsplit(" > ", 1)[-1])
+    before, paragraph = list[str](), -1
+    for index, one in enumerate(told):
+        if one.paragraph != paragraph:
+            before, paragraph = [], one.paragraph
+        own, lead = stems(one.text), stems(one.lead)
+        # An item that adds nothing to what introduces it is not asked for by itself: the whole list is.
+        telling = asked.coverage([*own, *lead]) > asked.coverage(lead) if lead else _tells(one)
+        own += lead
+        if telling:
+            following = told[index + 1] if index + 1 < len(told) and not one.items and not one.lead else None
+            context = 0.3 * asked.coverage([*own, *heading]) + 0.3 * asked.coverage([*own, *before])
+            scored.append(_Scored(asked.coverage(own) + context, passage, one, following))
+        before = own
     return scored
+
+
+def _tells(one: Statement) -> bool:
+    return len(content(" ".join((one.text, *one.items)))) >= _MIN_SENTENCE_WORDS
+
+
+def _told(one: Statement) -> str:
+    return _listed(one.lead, [one.text]) if one.lead else _listed(one.text, one.items) if one.items else one.text
+
+
+def _listed(lead: str, items: Sequence[str]) -> str:
+    """Items after the sentence that introduces them, cut between items."""
+    text, mark = lead, " "
+    for item in items:
+        item = item.rstrip(" .;,")
+        if len(text) + len(item) > _MAX_CHARS and mark == "; ":
+            return f"{text}; …"
+        text, mark = f"{text}{mark}{item}", "; "
+    return text
 
 
 def _holds_names(question: str, passage: Passage, same: bool) -> bool:
@@ -129,22 +180,37 @@ def _holds_names(question: str, passage: Passage, same: bool) -> bool:
 
 def _best(scored: list[_Scored], limit: int) -> list[Quote]:
     scored.sort(key=lambda one: -one.score)
-    chosen: list[tuple[_Scored, set[str], list[int]]] = []
+    chosen: list[_Chosen] = []
     for one in scored:
         if one.score < 0.75 * scored[0].score:
             break
         own, number = set(stems(one.text)), one.passage.number
-        twin = next((other for other in chosen if len(own & other[1]) > 0.8 * len(own | other[1])), None)
+        list_mate = next((other for other in chosen if one.opener and one.opener == other.first.opener), None)
+        if list_mate and list_mate.first.passage.number == number:
+            # Other items of the same list only when they are asked for as much.
+            if one.statement.lead and list_mate.items and one.score >= 0.99 * list_mate.first.score:
+                list_mate.items.append(one.statement.text)
+            continue
+        twin = next((other for other in chosen if len(own & other.words) > 0.8 * len(own | other.words)), None)
         if twin is None and len(chosen) < limit:
-            chosen.append((one, own, [number]))
-        elif twin and number not in twin[2] and len(twin[2]) < 3:
-            twin[2].append(number)
-    quotes = [Quote(shorten(one.text), one.passage.title, tuple(numbers)) for one, _, numbers in chosen]
-    if len(chosen) == 1 and 0 < len(chosen[0][0].following) <= _MAX_FOLLOWING_CHARS:
-        # A lone sentence is often only the beginning of the answer.
-        only = chosen[0][0]
-        quotes.append(Quote(only.following, only.passage.title, (only.passage.number,)))
-    return quotes
+            chosen.append(_Chosen(one, own, [number], [one.statement.text] if one.statement.lead else []))
+        elif twin and number not in twin.numbers and len(twin.numbers) < 3:
+            twin.numbers.append(number)
+    return [_quote(one) for one in chosen] + (_following(chosen[0].first) if len(chosen) == 1 else [])
+
+
+def _quote(one: _Chosen) -> Quote:
+    text = _listed(one.first.statement.lead, one.items) if len(one.items) > 1 else one.first.text
+    return Quote(shorten(text), one.first.passage.title, tuple(one.numbers))
+
+
+def _following(only: _Scored) -> list[Quote]:
+    """The next sentence: a lone one is often only the beginning of the answer."""
+    following = only.following
+    if following is None or following.paragraph != only.statement.paragraph:
+        return []
+    text = _told(following)
+    return [Quote(text, only.passage.title, (only.passage.number,))] if len(text) <= _MAX_FOLLOWING_CHARS else []
 
 
 def shorten(text: str) -> str:

@@ -1,4 +1,4 @@
-"""General Spanish and English words of offices, law and trade that mean the same.
+"""General Spanish and English words of offices, law and trade that mean the same, across languages and within one.
 
 Only for words that do not look alike; cognates such as `condición` and `condition` are matched by `words.alike`.
 """
@@ -47,18 +47,105 @@ valor value; vencimiento expiry due maturity; venta sale; verano summer; viaje t
 vigente force; vivienda housing; voluntad will; zona area zone
 """
 
+# Each line is of one meaning, in both languages. Kept narrow: what is wide makes passages answer what they do not.
+_SYNONYMS = """
+hotel alojamiento hospedaje accommodation lodging
+ceo director consejero
+cto tecnologia technology
+cfo financiero finance
+vacaciones holidays vacation
+multa penalizacion sancion recargo penalty fine surcharge
+especial special particular
+excepcion excepcional exception exceptional salvedad
+horario jornada schedule hours
+sueldo salario nomina remuneracion salary wage pay payroll remuneration
+empleado trabajador plantilla employee worker staff
+despido cese dismissal layoff
+teletrabajo remoto telework remote
+ordenador portatil computer laptop
+movil telefono phone mobile
+contrasena clave password
+factura recibo invoice bill receipt
+proveedor suministrador supplier vendor provider
+cliente comprador customer client buyer
+tope limite maximo cap limit ceiling maximum
+minimo minimum least
+plazo termino deadline term
+preaviso antelacion aviso notice
+rescindir resolver cancelar terminate cancel
+finalizar terminar acabar finish
+prorroga renovacion extension renewal
+retraso demora mora tardanza delay lateness
+averia fallo failure breakdown fault
+reparacion arreglo repair
+garantia aval warranty guarantee
+seguro poliza insurance
+subida aumento incremento increase rise raise
+bajada reduccion descenso decrease reduction cut
+descuento rebaja bonificacion discount rebate
+coste gasto cost expense expenditure
+pagar abonar pay settle
+reembolso devolucion refund reimbursement return
+comida almuerzo meal lunch
+desplazamiento viaje travel trip journey
+coche vehiculo automovil car vehicle
+tren ferrocarril train rail railway
+avion vuelo plane flight airplane
+aparcamiento parking
+regalo obsequio gift present
+queja reclamacion complaint claim
+comprar adquirir buy purchase acquire
+vender venta sell sale
+contratar contratacion hire recruit recruitment
+formacion curso capacitacion training course
+baja enfermedad sick illness
+confidencial secreto reservado confidential secret
+aprobar autorizar visto approve authorise authorize
+informar notificar comunicar avisar report notify inform
+entregar suministrar deliver supply
+anular invalidar annul void
+sede oficina delegacion office headquarters
+prohibido vedado forbidden prohibited banned
+permitido allowed permitted
+obligatorio preceptivo mandatory compulsory obligatory required
+gratis gratuito free
+"""
+
+
+@functools.cache
+def _counterparts() -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for spanish, *english in _entries():
+        found.setdefault(stem(spanish), english[0])
+        for word in english:
+            found.setdefault(stem(word), spanish)
+    return found
+
+
+def counterpart(word: str) -> str:
+    """A word of the other language for a stem, without accents; empty when the word is not listed."""
+    return _counterparts().get(word, "")
+
+
+def _entries() -> list[list[str]]:
+    return [list(map(str, entry.split())) for entry in _PAIRS.replace("\n", " ").split(";")]
+
 
 @functools.cache
 def _known() -> Mapping[str, frozenset[str]]:
     pairs: dict[str, set[str]] = {}
-    for entry in _PAIRS.replace("\n", " ").split(";"):
-        spanish, *english = [stem(word) for word in entry.split()]
+    for entry in _entries():
+        spanish, *english = map(stem, entry)
         pairs.setdefault(spanish, set()).update(english)
         for word in english:
             pairs.setdefault(word, set()).add(spanish)
+    for line in _SYNONYMS.strip().splitlines():
+        group = {stem(word) for word in line.split()}
+        for word in group:
+            pairs.setdefault(word, set()).update(group - {word})
     return {word: frozenset(others) for word, others in pairs.items()}
 
 
-def translations(word: str) -> frozenset[str]:
-    """Stems of the other language for a stem; empty when the word is not listed."""
+def equivalents(word: str) -> frozenset[str]:
+    """Stems that mean the same as a stem, in either language; empty when the word is not listed."""
     return _known().get(word, frozenset())

@@ -127,14 +127,24 @@ def need_of(text: str, words: SchemaWords | None) -> Need:
             scores[Need.SQL] -= 3
         if not known and scores[Need.WEB]:
             scores[Need.WEB] += 1
+    elif _counts_time(text):
+        scores[Need.SQL] -= 3
     if scores[Need.DOCUMENTS] >= 5 and scores[Need.SQL] < 3:
         scores[Need.DOCUMENTS] += 2
     best = max((Need.SQL, Need.DOCUMENTS, Need.WEB), key=lambda need: scores[need])
+    if best is Need.SQL and scores[best] < _SURE:
+        return Need.DOCUMENTS
     if scores[best] > 0:
         return best
     return Need.DOCUMENTS if content(text) else Need.TALK
 
 
+# Less than any sign of a database: a lone value, such as the name of a region, is in documents too.
+_SURE = 1.0
+_COUNTED_TIME = re.compile(
+    r"\b(?:how many|cuant[oa]s)\s+(?:\w+\s+)?(?:days?|hours?|weeks?|months?|years?|minutes?|"
+    r"dias?|horas?|semanas?|mes(?:es)?|anos?|minutos?)\b"
+)
 _COUNTED_NOUN = re.compile(r"\b(?:how many|cuant[oa]s)\s+((?:\w+\s*){1,3})")
 
 
@@ -145,6 +155,11 @@ def _counts_what_no_table_holds(text: str, words: SchemaWords) -> bool:
     columns = [words.column_of(noun) for noun in nouns]
     held = any(map(words.table_of, nouns)) or any(place and not place.column.is_date for place in columns)
     return bool(nouns) and not held
+
+
+def _counts_time(text: str) -> bool:
+    """`In how many days` asks for a term, which is in a document unless a database that we can see holds it."""
+    return bool(_COUNTED_TIME.search(fold(text)))
 
 
 def is_talk(text: str) -> bool:

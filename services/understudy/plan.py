@@ -4,22 +4,28 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date
+from functools import lru_cache
 from typing import Any, cast
 
 from services.understudy.conversation import Call, Tool
 from services.understudy.dates import date_ranges
+from services.understudy.extract import FRAME
+from services.understudy.glossary import counterpart
 from services.understudy.intent import Part, need_of, points_back, recurring, split
 from services.understudy.quantities import comparisons
 from services.understudy.schema_reader import Schema, read_schema
 from services.understudy.schema_words import words_of
 from services.understudy.signs import Need
+from services.understudy.sql_request import codes, without_codes
 from services.understudy.sql_writer import write_sql
 from services.understudy.words import alike, content, fold, stem, stems
 
-_RECURRING_TOP_K, _WIDE_TOP_K = 20, 12
+# How many passages to ask for: of many documents, of several, of one that is named.
+_RECURRING_TOP_K, _WIDE_TOP_K, _NAMED_TOP_K = 20, 12, 10
 _WIDE = re.compile(
     r"\b(?:all|every|each|todos?|todas?|compare|compara\w*|list|lista\w*|which contracts|que contratos)\b"
 )
+_WORD = re.compile(r"[^\W_]+")
 _QUESTION_WORD = re.compile(
     r"^\W*(?:(?:y|and)\s+)?(?:cuales son|cual es|que|cuales|which|what are|what is|"
     r"what)\b\s*(?:the\s+|los\s+|las\s+|el\s+|la\s+)?"
@@ -32,7 +38,8 @@ def schema_of(tools: Mapping[str, Tool]) -> Schema:
     return read_schema(tool.description) if tool else Schema({})
 
 
-def read_parts(question: str, schema: Schema) -> list[Part]:
+@lru_cache(maxsize=256)
+def read_parts(question: str, schema: Schema) -> tuple[Part, ...]:
     """Parts with their needs, without talk beside a real question.
 
     Neighbours for the database are one part when the second names no table of its own.
@@ -48,7 +55,7 @@ def read_parts(question: str, schema: Schema) -> list[Part]:
         else:
             parts.append(Part(text, need, stage))
     real = [part for part in parts if part.need is not Need.TALK]
-    return real or parts
+    return tuple(real or parts)
 
 
 def calls_for(
@@ -94,16 +101,39 @@ def _call(
 
 def document_arguments(text: str, question: str, tool: Tool) -> dict[str, Any]:
     """Arguments of vector_search: the part's own words, and what it refers to."""
-    arguments: dict[str, Any] = {"query": _searched(text, question)[:2000]}
+    arguments: dict[str, Any] = {"query": (_for_codes(text) or _searched(text, question))[:2000]}
     properties = _object(tool.parameters.get("properties"))
-    if "top_k" in properties and (recurring(text) or _WIDE.search(fold(text))):
-        wanted = _RECURRING_TOP_K if recurring(text) else _WIDE_TOP_K
+    wanted = _top_k(text)
+    if "top_k" in properties and wanted:
         maximum = _object(properties["top_k"]).get("maximum")
         arguments["top_k"] = min(wanted, maximum) if isinstance(maximum, int) else wanted
     collection = _collection(text, _object(properties.get("collection")), tool.description)
     if collection:
         arguments["collection"] = collection
     return arguments
+
+
+def _top_k(text: str) -> int:
+    """How many passages a text needs; 0 leaves it to the tool."""
+    if recurring(text):
+        return _RECURRING_TOP_K
+    if _WIDE.search(fold(text)):
+        return _WIDE_TOP_K
+    return _NAMED_TOP_K if codes(text) else 0
+
+
+def _for_codes(text: str) -> str:
+    """The codes that a text names, its words that carry meaning, and those in the other language; empty without codes.
+
+    A code stands for one document, whose language is not known. The words of asking, and what kind of thing has the
+    code, would bring other documents of that kind before it.
+    """
+    named = codes(text)
+    if not named:
+        return ""
+    words = [word for word in _WORD.findall(without_codes(text)) if any(one not in FRAME for one in stems(word))]
+    others = [other for word in words if (other := counterpart(stem(fold(word))))]
+    return " ".join(dict.fromkeys([*(code for code, _, _ in named), *words, *others]))
 
 
 def _searched(text: str, question: str) -> str:
@@ -115,7 +145,7 @@ def _searched(text: str, question: str) -> str:
     spans = [(one.start, one.end) for one in (*comparisons(question), *date_ranges(question, date(2000, 1, 1)))]
     known = set(stems(text))
     context: list[str] = []
-    for match in re.finditer(r"[^\W_]+", question):
+    for match in _WORD.finditer(question):
         word = match[0]
         outside = not any(start <= match.start() < end for start, end in spans)
         if outside and content(word) and stem(fold(word)) not in known and not word.isdigit():

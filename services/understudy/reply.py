@@ -46,7 +46,8 @@ def decide(conversation: Conversation, tools: Sequence[Tool], choice: Choice, to
     offered = {} if choice.mode == "none" else {tool.name: tool for tool in tools}
     if choice.mode == "named":
         return Reply(calls=(_call_of(offered[choice.named], question),))
-    parts = read_parts(question, schema_of({tool.name: tool for tool in tools}))
+    schema = schema_of({tool.name: tool for tool in tools})
+    parts = read_parts(question, schema)
     found = read_findings(conversation.results)
     calls = _open_calls(conversation, parts, question, offered, found, today)
     if not calls and choice.mode == "required":
@@ -60,7 +61,6 @@ def decide(conversation: Conversation, tools: Sequence[Tool], choice: Choice, to
         value = fill(choice.json_schema, question, [part for part, _ in split(question)])
         return Reply(json.dumps(value, ensure_ascii=False))
     if conversation.results:
-        schema = schema_of({tool.name: tool for tool in tools})
         return Reply(compose(question, parts, found, schema, spoken))
     needs = [part.need for part in parts if part.need is not Need.TALK]
     if needs and offered:

@@ -1,7 +1,7 @@
 """Finds the tables, columns and values of a schema that the words of a question mean."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -102,19 +102,22 @@ class SchemaWords:
             total += max(own, 0.4 * inner) * (1 + 0.5 / (1 + index))
         return total
 
-    def values(self, question: str) -> list[ValueMatch]:
+    def values(self, question: str) -> tuple[ValueMatch, ...]:
         """Listed values that the question names, by themselves or by a synonym in their meaning."""
+        return _values(self, question)
+
+    def find_values(self, question: str) -> Iterator[ValueMatch]:
+        """What `values` gives, found anew."""
         folded = fold(question)
-        found: list[ValueMatch] = []
+        spoken = [(_singular(match[0]), *match.span()) for match in _SPOKEN.finditer(folded)]
         for place in self.places():
             listed = dict.fromkeys(place.column.examples, "") | dict(place.column.values)
             for value, meaning in listed.items():
-                spans = [span for name in _names(value, meaning) for span in _mentions(name, question, folded)]
+                spans = [span for name in _names(value, meaning) for span in _mentions(name, question, spoken)]
                 if spans and not self._names_a_thing(value, question[slice(*spans[0])]):
                     start, end = max(spans, key=lambda one: one[1] - one[0])
                     negated = bool(_NEGATION.search(folded, 0, start))
-                    found.append(ValueMatch(place, value, negated, start, end))
-        return found
+                    yield ValueMatch(place, value, negated, start, end)
 
     def _names_a_thing(self, value: str, mention: str) -> bool:
         """`contract` as a value of some column is not meant where it is the name of a table."""
@@ -127,6 +130,12 @@ def words_of(schema: Schema) -> SchemaWords:
     return SchemaWords(schema)
 
 
+@lru_cache(maxsize=256)
+def _values(words: SchemaWords, question: str) -> tuple[ValueMatch, ...]:
+    return tuple(words.find_values(question))
+
+
+_SPOKEN = re.compile(r"[^\W_]+")
 _NEGATION = re.compile(
     r"(?:\b(?:not|no|non|without|sin|excepto|except|excluding|salvo|fuera de|outside|"
     r"distint[oa]s? de)[\s-]+(?:(?:in|en|the|la|el|los|las|de|of|estan?|son|are|is|sea|"
@@ -134,30 +143,35 @@ _NEGATION = re.compile(
 )
 
 
+@lru_cache(maxsize=8192)
 def _singular(word: str) -> str:
     """Without plural and gender only: `pagado` is not `pago`."""
     return re.sub(r"[aeo]$", "", re.sub(r"e?s$", "", word)) if len(word) > 3 else word
 
 
-def _names(value: str, meaning: str) -> Iterator[str]:
-    yield value
-    for name in re.split(r"[,;()/=]|\s(?:o|or|u|aka)\s", meaning):
-        if name.strip():
-            yield name.strip()
+@lru_cache(maxsize=8192)
+def _names(value: str, meaning: str) -> tuple[str, ...]:
+    names = [name.strip() for name in re.split(r"[,;()/=]|\s(?:o|or|u|aka)\s", meaning)]
+    return (value, *filter(None, names))
 
 
-def _mentions(name: str, question: str, folded: str) -> Iterator[tuple[int, int]]:
+@lru_cache(maxsize=8192)
+def _wanted(name: str) -> tuple[str, ...]:
+    """The words of a name without plural and gender; none when it is too short to be recognised."""
+    words = _SPOKEN.findall(fold(name.replace("_", " ")))
+    if len(words) == 1 and (len(words[0]) < 3 or words[0].isdigit()):
+        return ()
+    return tuple(map(_singular, words))
+
+
+def _mentions(name: str, question: str, spoken: Sequence[tuple[str, int, int]]) -> Iterator[tuple[int, int]]:
     """Places where a name stands in a question. Short capitals must be capitals there too: `US` is not `us`."""
     if len(name) <= 3 and name.isupper():
-        for match in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", question):
-            yield match.span()
+        if name in question:
+            for match in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", question):
+                yield match.span()
         return
-    words = re.findall(r"[^\W_]+", fold(name.replace("_", " ")))
-    if not words or (len(words) == 1 and (len(words[0]) < 3 or words[0].isdigit())):
-        return
-    wanted = [_singular(word) for word in words]
-    spoken = list(re.finditer(r"[^\W_]+", folded))
-    for index in range(len(spoken) - len(wanted) + 1):
-        window = spoken[index : index + len(wanted)]
-        if all(_singular(match[0]) == one for match, one in zip(window, wanted, strict=True)):
-            yield window[0].start(), window[-1].end()
+    wanted = _wanted(name)
+    for index in range(len(spoken) - len(wanted) + 1 if wanted else 0):
+        if all(spoken[index + offset][0] == one for offset, one in enumerate(wanted)):
+            yield spoken[index][1], spoken[index + len(wanted) - 1][2]

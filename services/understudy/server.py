@@ -13,6 +13,7 @@ import uvloop
 from services.runtime import telemetry
 from services.understudy.app import build_app
 from services.understudy.config import Settings
+from services.understudy.warming import warm_up
 
 log = logging.getLogger(__name__)
 # Longer than the idle time of the gateway's connections: a server that closes first loses requests.
@@ -58,6 +59,7 @@ async def serve(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT, then refuses new connections and lets running answers finish."""
     telemetry.start("understudy", settings)
     server = build(settings)
+    await warm_up(settings.model_name)
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, setattr, server, "should_exit", True)
     with listen(settings) as listener:

@@ -55,8 +55,8 @@ _SIGNS: tuple[tuple[Need, float, str], ...] = (
         Need.SQL,
         1,
         (
-            r"list (?:all|the)|listado|lista(?:me)?|tenemos|do we have|signed in|firmad[oa]s en|"
-            r"ordered in|paid in"
+            r"list (?:all|the)|listado|lista(?:me)?|tenemos(?! (?:que|para))|do we have(?! to)|signed in|"
+            r"firmad[oa]s en|ordered in|paid in"
         ),
     ),
     (
@@ -95,8 +95,8 @@ _SIGNS: tuple[tuple[Need, float, str], ...] = (
         (
             r"manual|handbook|guide|guia|reglamento|regulation|normativa|document\w*|annex|anexo|"
             r"articulo|article|seccion|section|plazos?|deadline|notice period|preaviso|derecho|"
-            r"entitled|steps|pasos|define|definicion|definition|explain|explica\w*|resume\w*|"
-            r"summari[sz]e|summary|se repiten?|recur\w*|in common|en comun|comunes|jurisdicci?on|"
+            r"how long|cuanto (?:tiempo|dura|tardan?)|entitled|steps|pasos|define|definicion|definition|explain|"
+            r"explica\w*|resume\w*|summari[sz]e|summary|se repiten?|recur\w*|in common|en comun|comunes|jurisdicci?on|"
             r"terminat\w+|rescision|resolucion|tope|limite|limit|cap"
         ),
     ),

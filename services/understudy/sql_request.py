@@ -143,6 +143,7 @@ def _free(found: list[tuple[str, int, int]], question: str) -> list[tuple[str, i
 
 _QUOTED = re.compile(r"[\"“«']([^\"”»'\n]{2,80})[\"”»']")
 _CODE = re.compile(r"(?<![\w-])(?=[\w/-]*\d)(?:[A-Z]{1,6}[-/]?\d[\w/-]*|[A-Z]{1,8}(?:[-/][A-Z0-9]+)+)(?![\w-])")
+_NAMING = re.compile(r"[^\W_]+\s+$")
 _PROPER = re.compile(
     r"(?<![.?!¿¡:\w])(?<=[\w,;)] )[A-ZÁÉÍÓÚÑ][\wáéíóúñ&.'-]*(?:\s+(?:(?:de|del|of|y|"
     r"&)\s+)?[A-ZÁÉÍÓÚÑ][\wáéíóúñ&'-]*)*"
@@ -157,6 +158,15 @@ def quoted(question: str) -> list[tuple[str, int, int]]:
 def codes(question: str) -> list[tuple[str, int, int]]:
     """Codes such as `AB-2024-17`, with their places. Quarters and amounts are none."""
     return _free([(match[0], *match.span()) for match in _CODE.finditer(question)], question)
+
+
+def without_codes(question: str) -> str:
+    """The rest of a question that names codes, also without what kind of thing has each, as in `contract AB-1`."""
+    rest, at = "", 0
+    for _, start, end in codes(question):
+        rest += _NAMING.sub(" ", question[at:start]) + " "
+        at = end
+    return rest + question[at:]
 
 
 def proper_nouns(question: str) -> list[tuple[str, int, int]]:

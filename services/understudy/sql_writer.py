@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 from services.understudy.schema_reader import Schema
@@ -26,6 +27,7 @@ class Statement:
     params: list[Any]
 
 
+@lru_cache(maxsize=256)
 def write_sql(question: str, schema: Schema, today: date) -> Statement | None:
     """The statement that answers a question, or None when a table, or a column for a condition, is missing."""
     if not schema.tables:

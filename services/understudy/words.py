@@ -29,30 +29,37 @@ _ENGLISH_HINTS = re.compile(
     r"^(?:hello|hi|hey|thanks?|bye|today|price)$|(?:ing|tion|tions|ed|ness|ment|ments|ly|th|ty|ck|wn)$"
 )
 
-# Longest first. Verb, participle and plural endings of both languages: enough for matching, no grammar.
-_ENDINGS = tuple(
-    sorted(
-        """amientos amiento imientos imiento adores adoras ador adora ados adas ado ada idos idas ido ida aron ieron
-        amos emos imos ando iendo arse erse irse aban aba mente ings ing ments ment ities ity ies ed es s as os a o e
-        ar er ir an en y""".split(),
-        key=len,
-        reverse=True,
-    )
+# Verb, participle and plural endings of both languages: enough for matching, no grammar.
+_ENDINGS = frozenset(
+    """amientos amiento imientos imiento adores adoras ador adora ados adas ado ada idos idas ido ida aron ieron amos
+    emos imos ando iendo arse erse irse aban aba mente ings ing ments ment ities ity ies ed es s as os a o e ar er ir
+    an en y""".split()
 )
+_LONGEST_ENDING = max(map(len, _ENDINGS))
 
 
 # One form for `condiciones` and `conditions`.
 _ACTION = re.compile(r"[ct]ion(?:es|s)?$")
 
 
-@functools.lru_cache(maxsize=4096)
-def _fold_char(char: str) -> str:
-    return unicodedata.normalize("NFKD", char)[0].lower()[:1] or char
+class _Folded(dict[int, str]):
+    """What each character is folded to, by code point, as `str.translate` asks for it."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        folded = unicodedata.normalize("NFKD", char)[0].lower()[:1] or char
+        if len(self) < _MAX_FOLDED:
+            self[code] = folded
+        return folded
+
+
+_MAX_FOLDED = 4096
+_FOLDED = _Folded()
 
 
 def fold(text: str) -> str:
     """Lower case without accents. Every character stays one character, so positions are those of `text`."""
-    return "".join(map(_fold_char, text))
+    return text.lower() if text.isascii() else text.translate(_FOLDED)
 
 
 @functools.lru_cache(maxsize=20_000)
@@ -63,9 +70,9 @@ def stem(word: str) -> str:
     if match := _ACTION.search(word):
         return word[: match.start()] + "tion"
     for _ in range(2):
-        for ending in _ENDINGS:
-            if word.endswith(ending) and len(word) - len(ending) >= 3:
-                word = word[: -len(ending)]
+        for length in range(min(_LONGEST_ENDING, len(word) - 3), 0, -1):
+            if word[-length:] in _ENDINGS:
+                word = word[:-length]
                 break
         else:
             break
@@ -84,17 +91,26 @@ def content(text: str) -> list[str]:
 
 def stems(text: str) -> list[str]:
     """Stems of the words that carry meaning, in order."""
-    return [stem(word) for word in content(text)]
+    return list(_stems(text))
 
 
-@functools.lru_cache(maxsize=100_000)
+# The same passages and headings come back turn after turn and question after question.
+@functools.lru_cache(maxsize=4096)
+def _stems(text: str) -> tuple[str, ...]:
+    return tuple(stem(word) for word in content(text))
+
+
 def alike(one: str, other: str) -> bool:
     """Whether two stems are of one word: equal, one the beginning of the other, or much alike.
 
     Only stems of four letters and more are compared in part.
     """
-    if one == other:
-        return True
+    # Most pairs differ at once.
+    return one == other or (one[:4] == other[:4] and _alike(one, other))
+
+
+@functools.lru_cache(maxsize=20_000)
+def _alike(one: str, other: str) -> bool:
     shorter, longer = sorted((one, other), key=len)
     if len(shorter) < 4 or one.isdigit() or other.isdigit():
         return False
@@ -119,7 +135,7 @@ _SENTENCE_END = re.compile(
     r"(?<=[.!?…])[\"”»)]*\s+(?=[\"“«(¿¡]*[A-ZÁÉÍÓÚÑ0-9])|\n+\s*(?:[-*•]\s+)?|(?<=;)\s+(?=[a-z]\))"
 )
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:[A-Za-z]|art|n[úu]m|no|sr|sra|mr|ms|dr|cl|vs|approx|aprox|ej|fig)|^[\d.]+)\.$", re.IGNORECASE
+    r"(?:\b(?:[A-Za-z]|art|n[úu]m|no|sr|sra|mr|ms|dr|ltd|inc|corp|cl|vs|approx|aprox|ej|fig)|^[\d.]+)\.$", re.IGNORECASE
 )
 _NUMBERED_HEADING = re.compile(r"^(?:\D{1,12}\s)?\d{1,2}(?:\.\d{1,2})+\S*(?:\s+\S+){0,7}$")
 

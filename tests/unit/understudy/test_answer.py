@@ -210,3 +210,130 @@ def test_a_result_in_an_unknown_form_counts_as_a_failure():
 def test_odd_values_are_said_as_they_are():
     found = Rows(1, ("name", "open", "note"), (("Ana", True, None),), False)
     assert rows_text("list people", found, "en", SCHEMA) == "Ana: open: yes, note: no value [1]."
+
+
+TABLE = (
+    "3. Comidas\nSe pagan con recibo. El importe máximo por comida es el siguiente:\n\n"
+    "| Lugar | Máximo |\n| --- | --- |\n| Oficina central | 12 EUR |\n| Almacén y fábrica | 9 EUR |\n"
+    "| Otros lugares | 15 EUR |\n\nLas propinas no se pagan."
+)
+
+
+def test_a_table_is_quoted_with_what_introduces_it():
+    text = answer("¿Cuál es el importe máximo por comida?", {"passages": [passage(1, "a", TABLE)]})
+    assert text == (
+        "El importe máximo por comida es el siguiente: Oficina central: 12 EUR; Almacén y fábrica: 9 EUR; Otros "
+        "lugares: 15 EUR [1]."
+    )
+
+
+def test_a_row_that_is_asked_for_is_quoted_by_itself_but_readably():
+    text = answer("¿Cuál es el máximo por comida en la fábrica?", {"passages": [passage(1, "a", TABLE)]})
+    assert text == "El importe máximo por comida es el siguiente: Almacén y fábrica: 9 EUR [1]."
+
+
+def test_wide_tables_name_their_columns():
+    table = (
+        "| Plan | Price | Users |\n|:--|--:|---|\n| Basic | 10 EUR | up to five |\n| **Large** | 90 EUR | unlimited |"
+    )
+    text = answer(
+        "What is the price of the large plan?", {"passages": [passage(1, "a", table, "en", section="Plans and prices")]}
+    )
+    assert text == "Large: Price 90 EUR, Users unlimited [1]."
+
+
+def test_a_list_is_quoted_with_what_introduces_it():
+    listed = "Visitors must bring the following:\n- a passport\n- safety shoes\n* the letter of invitation\n\nBe early."
+    text = answer("What must visitors bring?", {"passages": [passage(1, "a", listed, "en")]})
+    assert text == "Visitors must bring the following: a passport; safety shoes; the letter of invitation [1]."
+
+
+def test_a_long_table_is_cut_between_rows():
+    rows_of = "\n".join(f"| Oficina de la ciudad número {n} | {n} EUR por persona |" for n in range(30))
+    table = f"El importe máximo por comida es el siguiente:\n\n{rows_of}"
+    text = answer("¿Cuál es el importe máximo por comida?", {"passages": [passage(1, "a", table)]})
+    assert len(text) < 500
+    assert "persona; …" in text
+    assert text.endswith(" [1].")
+
+
+@pytest.mark.parametrize(
+    "heading", ["4. Lost keys and badges", "## Lost keys and badges", "Lost keys and badges", "**Lost keys**"]
+)
+def test_a_heading_is_no_answer(heading):
+    text = answer(
+        "Who must be told about lost keys and badges?",
+        {
+            "passages": [
+                passage(
+                    1,
+                    "a",
+                    f"{heading}\nThe porter must be told about lost keys the same day.",
+                    "en",
+                    section="Handbook > 4. Lost keys and badges",
+                )
+            ]
+        },
+    )
+    assert text == "The porter must be told about lost keys the same day [1]."
+
+
+def test_what_follows_a_lone_sentence_is_no_bare_row():
+    text = answer("¿Quién paga las comidas con recibo?", {"passages": [passage(1, "a", TABLE)]})
+    assert "|" not in text
+
+
+@pytest.mark.parametrize(
+    ("question", "section", "text"),
+    [
+        (
+            "¿Qué dice el manual sobre los hoteles?",
+            "Manual > 3. Alojamiento",
+            "Se reserva siempre con la agencia de la casa.",
+        ),
+        (
+            "What does the handbook say about hotels?",
+            "Handbook > 3. Accommodation",
+            "Book through the agency of the house.",
+        ),
+        (
+            "¿Qué multa hay por devolver tarde un coche?",
+            "Coches",
+            "La penalización por devolver tarde un coche es alta.",
+        ),
+        ("¿Quién firma por el CEO?", "Firmas", "Por el director general firma la persona que él designe."),
+        ("How many vacation days do I get?", "Leave", "Everyone gets twenty days of holidays a year."),
+    ],
+)
+def test_general_synonyms_are_understood_within_a_language(question, section, text):
+    found = passage(1, "a", text, language(question), title=section.split(" > ")[0], section=section)
+    assert answer(question, {"passages": [found]}, schema=read_schema("")) == f"{text.rstrip('.')} [1]."
+
+
+def test_the_clause_of_the_named_contract_is_quoted():
+    opening = "Special conditions of contract AB-2024-1{}, signed with Quay Ltd. (Malta) on 3 May.\n\n"
+    texts = [f"{opening.format(n)}Clause 8.3. Penalty: {7 - 6 * n} % a week for late delivery." for n in (0, 1)]
+    text = answer(
+        "¿Qué penalización tiene el contrato AB-2024-11?",
+        {"passages": [passage(n, f"AB-2024-1{n}", texts[n], "en", f"Contract AB-2024-1{n}") for n in (0, 1)]},
+    )
+    assert text == "Clause 8.3. Penalty: 1 % a week for late delivery [1]."
+
+
+DEADLINE = {"passages": [passage(1, "a", "We have ten days to report a lost badge to the porter.", "en")]}
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, read_schema("")], ids=["with a database", "without"])
+@pytest.mark.parametrize("passages", [DEADLINE, {"passages": []}], ids=["found", "not found"])
+def test_a_question_that_is_not_about_the_database_does_not_miss_it(schema, passages):
+    text = answer("How long do we have to report a lost badge?", passages, schema=schema)
+    assert "database" not in text
+    assert ("ten days" in text) == bool(passages["passages"])
+
+
+def test_documents_that_answer_make_up_for_the_database():
+    found = {"passages": [passage(1, "a", "Tenemos 12 furgonetas eléctricas en la nave norte.")]}
+    question = "¿Cuántas furgonetas eléctricas tenemos?"
+    assert answer(question, found, schema=read_schema("")) == "Tenemos 12 furgonetas eléctricas en la nave norte [1]."
+    assert "base de datos" in answer(question, {"passages": []}, schema=read_schema(""))
+    assert "base de datos" not in answer(question, {"passages": []}, schema=SCHEMA)

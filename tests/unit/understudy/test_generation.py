@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.understudy.completion import Head, deltas
 from services.understudy.conversation import Call
 from services.understudy.generation import generate
 from services.understudy.json_filler import CannotFill, fill
@@ -114,3 +115,22 @@ def test_a_simple_schema_is_filled(schema, value):
 def test_a_schema_that_is_not_simple_is_refused(schema):
     with pytest.raises(CannotFill, match="schema"):
         fill(schema, "q", ["q"])
+
+
+@given(st.text(max_size=400), st.booleans())
+def test_events_that_are_sent_together_are_fewer_but_say_the_same(text, in_call):
+    reply = Reply(calls=(Call("a", text), Call("b", text))) if in_call else Reply(text)
+    pieces = generate(reply, max_tokens=10_000).pieces
+    events = deltas(Head("x", 1, "m"), pieces).decode().split("\n\n")[:-1]
+    found = [json.loads(event.removeprefix("data: "))["choices"][0]["delta"] for event in events]
+    calls = [call for delta in found for call in delta.get("tool_calls", ())]
+    assert "".join(delta.get("content", "") for delta in found) == ("" if in_call else text)
+    for index in range(2 if in_call else 0):
+        own = [call["function"].get("arguments", "") for call in calls if call["index"] == index]
+        assert "".join(own) == text
+    assert min(len(pieces), 12) <= len(events) <= len(pieces)
+
+
+def test_a_long_answer_is_sent_in_fewer_events_than_words():
+    pieces = generate(Reply("word " * 200), max_tokens=10_000).pieces
+    assert deltas(Head("x", 1, "m"), pieces).count(b"data: ") < 50

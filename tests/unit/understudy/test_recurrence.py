@@ -1,5 +1,7 @@
 """Clauses that recur over documents, within and across languages."""
 
+import pytest
+
 from services.understudy.answer import compose
 from services.understudy.evidence import Findings, Passage
 from services.understudy.intent import Part
@@ -90,3 +92,166 @@ def test_nothing_recurring_is_said():
     found = Findings(passages=tuple(mixed()[-3:]), searched=frozenset({"vector_search"}))
     text = compose("¿qué condiciones se repiten?", parts, found, Schema({}), "es")
     assert text == "No he encontrado condiciones que se repitan en los documentos encontrados (3)."
+
+
+LAYOUTS = [
+    "- Clause 6.2: {0}\n- Clause 9.4: {1}",
+    "* Clause 6.2 - {0}\n* Clause 9.4 - {1}",
+    "6.2 {0}\n9.4 {1}",
+    "6.2. {0}\n\n9.4. {1}",
+    "6.2 – {0}\n9.4 – {1}",
+    "**Clause 6.2** {0}\n**Clause 9.4** {1}",
+    "- **6.2** {0}\n- **9.4** {1}",
+    "**6.2. {0}**\n**9.4. {1}**",
+    "(6.2) {0}\n(9.4) {1}",
+    "1. Clause 6.2: {0}\n2. Clause 9.4: {1}",
+    "### 6.2 {0}\n### 9.4 {1}",
+    "| Clause | Text |\n| --- | --- |\n| 6.2 | {0} |\n| 9.4 | {1} |",
+    "| 6.2 | {0} |\n| 9.4 | {1} |",
+    "| Clause 6.2 | {0} |\n| Clause 9.4 | {1} |",
+]
+TEXTS = {
+    "en": ("pets stay with a deposit of 300 euros a room.", "the lift is out of use between 22 and 7 hours."),
+    "es": ("los animales exigen un depósito de 300 euros.", "el ascensor se apaga entre las 22 y las 7 horas."),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("spoken", TEXTS)
+def test_numbered_items_are_told_apart_however_they_are_laid_out(layout, spoken):
+    layout = layout.replace("Clause", "Cláusula") if spoken == "es" else layout
+    for texts in (TEXTS[spoken], [text.capitalize() for text in TEXTS[spoken]]):
+        if layout.startswith("6.2 {") and texts[0][0].islower():
+            continue  # `2.5 points` is no clause
+        found = [one for one in clauses([passage(1, layout.format(*texts), spoken)]) if one.number]
+        assert [one.number for one in found] == ["6.2", "9.4"]
+        assert [text.rstrip(".").lower() in one.text.lower() for one, text in zip(found, texts, strict=True)] == [
+            True,
+            True,
+        ]
+        assert not any("|" in one.text or "*" in one.text for one in found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "El alquiler sube cada año:\n2.5 puntos como máximo sobre el índice de referencia",
+        "The meeting was on 12.05.2025. The rent was 1.2 million euros in all of that year",
+        "See clause 4.2 of the annex, and what clause 5.1 says of it in other words",
+    ],
+)
+def test_numbers_that_are_no_clauses_split_nothing(text):
+    assert [one.number for one in clauses([passage(1, text)])] == [""]
+
+
+def test_items_without_numbers_recur_by_themselves():
+    keys = "- Keys: two sets, 40 euros for each one lost."
+    texts = [
+        f"Conditions:\n{keys}\n- Garden: mown every {n} weeks in summer.\n- Roof: cleaned by firm number 9{n}."
+        for n in (2, 3, 5)
+    ]
+    found = [passage(n, text, "en", "Particulars") for n, text in enumerate(texts, start=1)]
+    (group,), _ = recurring_clauses("What recurs?", found)
+    assert group.sentence("en") == "Keys: two sets, 40 euros for each one lost."
+    rows = [
+        passage(n, text.replace("- ", "| ").replace(": ", " | ").replace(".", " |"), "en")
+        for n, text in enumerate(texts, start=1)
+    ]
+    (group,), _ = recurring_clauses("What recurs?", rows)
+    assert group.sentence("en") == "Keys: two sets, 40 euros for each one lost"
+
+
+def rental(n, special="", spoken="en"):
+    """What every rental agreement of a made-up landlord holds, and a section of its own."""
+    ordinary = {
+        "en": "2.1 Rent. The rent is paid on day 5 of each month under the general conditions of payment.",
+        "es": "2.1 Renta. La renta se paga el día 5 de cada mes según las condiciones generales de pago.",
+    }
+    found = [passage(n, ordinary[spoken], spoken, f"Lease {n} > 2. Rent", f"d{n}")]
+    if special:
+        section = "Special conditions" if spoken == "en" else "Condiciones especiales"
+        found.append(passage(100 + n, special, spoken, f"Lease {n} > {section}", f"d{n}"))
+    return found
+
+
+SPECIAL = {
+    "en": "- Clause 6.2: pets are allowed with a deposit of 300 euros.",
+    "es": "- Cláusula 6.2: se admiten animales con un depósito de 300 euros.",
+}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which special conditions recur?",
+        "Which special conditions recur in the leases with a rent above 900 euros?",
+        "What are the most common special conditions?",
+        "¿Qué condiciones especiales se repiten?",
+        "¿Cuáles son las condiciones especiales más habituales de los contratos con renta mensual?",
+        "¿Se repiten condiciones especiales en los contratos?",
+    ],
+)
+def test_what_is_in_every_document_is_no_special_condition(question):
+    found = [one for n in range(1, 9) for one in rental(n, SPECIAL["es" if n % 2 else "en"], "es" if n % 2 else "en")]
+    groups, total = recurring_clauses(question, found)
+    assert [(group.number, len(group.documents)) for group in groups] == [("6.2", 8)]
+    assert total == 8
+
+
+def test_special_conditions_that_do_not_recur_are_not_made_up_for():
+    found = [one for n in range(1, 9) for one in rental(n, f"- Clause 6.{n}: room {n}{n} has {n} beds of its own.")]
+    assert recurring_clauses("Which special conditions recur?", found) == ([], 8)
+
+
+def test_without_a_qualifier_everything_that_recurs_counts():
+    found = [one for n in range(1, 9) for one in rental(n, SPECIAL["en"])]
+    groups, _ = recurring_clauses("Which conditions recur?", found)
+    assert {group.number for group in groups} == {"2.1", "6.2"}
+
+
+def test_what_is_labelled_so_counts_before_what_only_mentions_it():
+    texts = [
+        "1.4 The special conditions of the annex prevail over everything that is said here or elsewhere.",
+        "6.2 Pets (special condition). They are allowed with a deposit of 300 euros.",
+    ]
+    found = [passage(10 * n + k, texts[k], "en", "Lease", f"d{n}") for n in range(1, 5) for k in (0, 1)]
+    groups, _ = recurring_clauses("which special conditions recur?", found)
+    assert [group.number for group in groups] == ["6.2"]
+
+
+@pytest.mark.parametrize(
+    ("question", "number"),
+    [
+        ("¿Qué excepciones se repiten?", "5.5"),
+        ("Which exceptions recur in our leases?", "5.5"),
+        ("Which conditions on pets recur?", "6.2"),
+        ("¿Qué cláusulas de renta se repiten?", "2.1"),
+    ],
+)
+def test_any_word_may_qualify_what_recurs(question, number):
+    found = []
+    for n in range(1, 7):
+        found += rental(n, "6.2 Pets. Animals stay with a deposit of 300 euros.")
+        found.append(passage(200 + n, "5.5 Students pay 20 % less.", "en", "Lease > 5. Exceptions", f"d{n}"))
+    groups, _ = recurring_clauses(question, found)
+    assert [group.number for group in groups] == [number]
+
+
+def test_what_nothing_is_called_does_not_recur():
+    found = [one for n in range(1, 9) for one in rental(n, SPECIAL["en"])]
+    assert recurring_clauses("Which guarantees recur in our leases?", found) == ([], 8)
+
+
+def test_a_heading_that_the_text_repeats_is_no_clause():
+    found = [
+        passage(n, "7. Noise after ten\n7.1 Quiet. It is quiet.", "en", "Lease > 7. Noise after ten") for n in (1, 2)
+    ]
+    assert "7" not in [one.number for one in clauses(found)]
+
+
+def test_a_heading_over_several_things_is_not_enough():
+    text = "5.1 Keys are handed over at the porter's desk.\n5.2 Fines of 25 euros are due for lost keys."
+    found = [passage(n, text, "en", "Lease > 5. Keys and fines") for n in range(1, 5)]
+    assert [group.number for group in recurring_clauses("Which fines recur?", found)[0]] == ["5.2"]
+    found = [passage(n, text, "en", "Lease > 5. Fines") for n in range(1, 5)]
+    assert [group.number for group in recurring_clauses("Which fines recur?", found)[0]] == ["5.1", "5.2"]

@@ -85,6 +85,20 @@ def test_a_plain_search_keeps_the_defaults():
     assert arguments == {"query": "How do I submit a complaint"}
 
 
+@pytest.mark.parametrize(
+    ("question", "query"),
+    [
+        ("¿Qué penalización tiene el contrato AB-2024-11?", "AB-2024-11 penalización penalty"),
+        ("What does AB-2024-11 say about late payment?", "AB-2024-11 late payment atrasado pagar"),
+        ("¿Qué dice AB-2024-11?", "AB-2024-11"),
+    ],
+)
+def test_a_search_in_one_named_document_is_for_its_code_and_goes_deeper(question, query):
+    arguments = json.loads(ask(question).calls[0].arguments)
+    assert arguments["query"] == query
+    assert arguments["top_k"] == 10
+
+
 def test_without_parallel_calls_they_come_one_after_the_other():
     rounds, answer = run(HYBRID, parallel=False)
     assert rounds == [["sql_query"], ["vector_search"]]
@@ -165,6 +179,15 @@ def test_a_follow_up_takes_the_question_before_it():
     ]
     (call,) = turn(messages).calls
     assert json.loads(call.arguments)["params"] == [100_000, "2023-01-01", "2024-01-01"]
+
+
+def test_being_told_to_answer_now_is_no_new_question():
+    messages = [
+        Message("user", "How many contracts do we have?"),
+        Message("tool", json.dumps(RESULTS["sql_query"]), name="sql_query"),
+        Message("user", "[No more tools can be called.] Answer my question now, in its language."),
+    ]
+    assert turn(messages, []).text == "There are 3 contracts [2]."
 
 
 def test_tool_choice_none_makes_no_call():
