@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from services.retrieval.codes import codes, held
 from services.retrieval.language import query_languages
 from services.retrieval.ranking import combined
 from services.retrieval.store import ANY, Filter, Hit, Mode, Query, SparseTerms, Store, TokenMatrix
@@ -17,6 +18,7 @@ log = logging.getLogger(__name__)
 
 # A reranker that failed is left alone for so long, lest every search pay its time limit.
 _PAUSE_SECONDS = 1.0
+_ROOM_FOR_CODES = 3
 # What a search keeps back of the caller's time to answer with.
 _RESERVE_SECONDS = 0.02
 
@@ -97,11 +99,14 @@ class Searcher:
     async def search(self, tenant: str, request: Request) -> Result:
         """Raises NotFound (collection) and DependencyFailed (embedding, store)."""
         result = Result()
+        wanted_codes = codes(request.query)
         reads_tokens = await self._reads_tokens(result) if request.rerank else None
         with _timed(result, "embed"):
             vectors = await self._embed(tenant, request, with_tokens=reads_tokens is True)
         with _timed(result, "search"):
-            limit = max(request.top_k, self._candidates)
+            # Passages that only the words find lose against those that both legs find: an identifier needs more room.
+            room = _ROOM_FOR_CODES * self._candidates if wanted_codes else self._candidates
+            limit = max(request.top_k, room)
             hits = await self._store.search(
                 tenant,
                 Query(
@@ -122,7 +127,7 @@ class Searcher:
             final = combined(hits) if request.mode is Mode.HYBRID else [hit.fused for hit in hits]
             ranked = [Ranked(*one) for one in zip(hits, final, strict=True)]
         # Equal scores come in the same order each time.
-        ranked.sort(key=lambda one: (-one.score, one.hit.chunk.chunk_id))
+        ranked.sort(key=lambda one: (-held(wanted_codes, one.hit.chunk), -one.score, one.hit.chunk.chunk_id))
         result.passages = ranked[: request.top_k]
         return result
 
