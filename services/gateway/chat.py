@@ -100,11 +100,11 @@ class Chat:
         *,
         deadline_seconds: float,
         keep_alive_seconds: float = 15,
-        accept_seconds: float = 0.05,
+        accept_seconds: float = 1,
     ) -> None:
-        """`accept_seconds`: a streamed answer starts after that even if the agent has not said anything yet.
+        """`accept_seconds`: a streamed answer starts after that even if the agent has not accepted the request yet.
 
-        A failure before then still has its own HTTP status; a later one is an error event.
+        A failure before then has its own HTTP status; a later one is an error event.
         """
         self._clients = clients
         self._pool = pool
@@ -125,35 +125,33 @@ class Chat:
         caller.require("agent")
         wanted = agent_request(asked)
         answer = Answer(wanted.sabueso.cache)
-        events = self._events(wanted)
+        call = self._call(wanted)
+        events = _events(call)
         if wanted.stream:
-            return await self._stream(wanted, answer, events)
+            return await self._stream(wanted, answer, call, events)
         async with aclosing(events):
             async for event in events:
                 answer.add(event)
         return JSONResponse(answer.completion(), headers={"Server-Timing": answer.server_timing()})
 
-    async def _events(self, wanted: AgentRequest) -> AsyncGenerator[pb.RunResponse]:
-        """The run's events up to `finished`. Closing it cancels the run. Raises ServiceError or AioRpcError."""
+    def _call(self, wanted: AgentRequest) -> Any:
         seconds = (wanted.sabueso.deadline_ms or self._deadline_seconds * 1000) / 1000
-        call = self._clients.orchestrator.Run(run_request(wanted, seconds), timeout=seconds + _GRACE_SECONDS)
-        try:
-            async for event in call:
-                yield event
-                if event.HasField("finished"):
-                    return
-        except aio.AioRpcError as error:
-            raise _in_callers_words(failure_behind(error, "orchestrator")) from None
-        finally:
-            call.cancel()
-        raise errors.DependencyFailed("The orchestrator stopped in the middle of an answer.", dependency="orchestrator")
+        return self._clients.orchestrator.Run(run_request(wanted, seconds), timeout=seconds + _GRACE_SECONDS)
 
-    async def _stream(self, wanted: AgentRequest, answer: Answer, events: AsyncGenerator[pb.RunResponse]) -> Response:
+    async def _stream(
+        self, wanted: AgentRequest, answer: Answer, call: Any, events: AsyncGenerator[pb.RunResponse]
+    ) -> Response:
         first = asyncio.ensure_future(anext(events))
+        accepted = asyncio.ensure_future(call.initial_metadata())
         request = asyncio.current_task()
         if request is not None:  # should the client go before the answer has begun, nobody else ends the run
             request.add_done_callback(lambda _: first.cancel())
-        await asyncio.wait({first}, timeout=self._accept_seconds)
+        try:
+            await asyncio.wait({first, accepted}, timeout=self._accept_seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            accepted.cancel()
+        if call.done():  # a refusal comes with its headers: wait for what it says
+            await asyncio.wait({first})
         if first.done():
             first.result()  # raises what has its own status
         return event_stream(self._pieces(wanted, answer, _resumed(first, events)))
@@ -273,6 +271,20 @@ def _text(content: Any, where: str) -> str:
                 problem = f'{where}: send a string, or a list of {{"type": "text", "text": "…"}}.'
                 raise ApiError(400, problem, code="invalid_field", param=where)
     return "\n".join(texts)
+
+
+async def _events(call: Any) -> AsyncGenerator[pb.RunResponse]:
+    """The run's events up to `finished`. Closing it cancels the run. Raises ServiceError or AioRpcError."""
+    try:
+        async for event in call:
+            yield event
+            if event.HasField("finished"):
+                return
+    except aio.AioRpcError as error:
+        raise _in_callers_words(failure_behind(error, "orchestrator")) from None
+    finally:
+        call.cancel()
+    raise errors.DependencyFailed("The orchestrator stopped in the middle of an answer.", dependency="orchestrator")
 
 
 async def _resumed(

@@ -61,18 +61,18 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
         self._running = 0
 
     async def Run(self, request: pb.RunRequest, context: Any) -> AsyncGenerator[pb.RunResponse]:
-        """Streams the events of one answer."""
+        """Streams the events of one answer; headers go out at once when the request is good."""
         if self._running >= self._ceilings.max_runs:
             raise Overloaded("Too many answers are under way.", retry_after=timedelta(seconds=1))
         self._running += 1
         try:
-            async with aclosing(self._run(request)) as happening:
+            async with aclosing(self._run(request, context)) as happening:
                 async for event in happening:
                     yield _response(event)
         finally:
             self._running -= 1
 
-    async def _run(self, request: pb.RunRequest) -> AsyncGenerator[events.Event]:
+    async def _run(self, request: pb.RunRequest, call: Any) -> AsyncGenerator[events.Event]:
         started = time.monotonic()
         task = self._task(request)
         mode = _cache_mode(request.options.cache)
@@ -80,6 +80,8 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
             tenant(), collections=request.options.collections, only=request.options.tools
         )
         dispatcher = Dispatcher(toolset, self._cache, mode, self._ceilings.max_calls_per_turn)
+        # Nothing is wrong with the request: the gateway can begin its stream before the model has said anything.
+        await call.send_initial_metadata(())
         async with aclosing(self._agent.run(task, dispatcher, started)) as happening:
             async for event in happening:
                 yield event
