@@ -33,7 +33,7 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgr
 
 
 async def _until_ready(cluster: postgres.Cluster) -> None:
-    for _ in range(200):
+    for _ in range(1200):
         try:
             connection = await asyncpg.connect(cluster.dsn())
         except (OSError, asyncpg.CannotConnectNowError):
@@ -52,7 +52,7 @@ def valkey_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     process = subprocess.Popen(valkey.command(folder, port), stdout=subprocess.DEVNULL)
     client = redis.Redis(port=port)
     try:
-        for _ in range(200):
+        for _ in range(1200):
             try:
                 client.ping()
                 break

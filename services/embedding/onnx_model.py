@@ -1,63 +1,19 @@
 """Runs an embedding model in ONNX Runtime, in one worker thread with a known number of threads below it."""
 
 import asyncio
-import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
-import onnxruntime
-from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]
 from numpy.typing import NDArray
 
 from services.embedding.batched import Vectors
 from services.embedding.encoder import BrokenModel, Floats, unit_rows
 from services.embedding.window import Window
+from services.runtime.onnx_models import OnnxGraph, locate, model_file, short_name
 
-# Its classes come from a compiled module without types.
-_ort = cast(Any, onnxruntime)
-
-# In this order: the smaller model first, where a folder holds several.
-_MODEL_FILES = ("model_int8.onnx", "model_quantized.onnx", "model.onnx")
-_FOLDERS = (".", "onnx")
-
-
-class ModelNotFound(Exception):
-    """There is no usable model under that name; the message says what is missing."""
-
-
-def locate(name: str) -> Path:
-    """The folder of a model: a directory, or a hub id such as `intfloat/multilingual-e5-small`, downloaded once.
-
-    Of a hub the model in 32 bit is taken, `@revision` after the id pins it; HF_HOME and HF_HUB_OFFLINE apply. Raises
-    ModelNotFound.
-    """
-    folder = Path(name)
-    if folder.is_dir():
-        return folder
-    if name.startswith((".", "/")) or name.count("/") != 1:
-        raise ModelNotFound(f"{name} is not a folder; `make setup` makes the default model")
-    repository, _, revision = name.partition("@")
-    files = ["tokenizer.json", *(f"{prefix}model.onnx{suffix}" for prefix in ("", "onnx/") for suffix in ("", "_data"))]
-    try:
-        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=files))
-    except Exception as error:  # many kinds, of several libraries: offline, no such model, no permission
-        raise ModelNotFound(
-            f"{name} is neither a folder nor a model that the hub gives ({type(error).__name__})"
-        ) from None
-
-
-def model_file(folder: Path) -> Path:
-    """The model's graph in `folder` or its `onnx` folder. Raises ModelNotFound, also without a tokenizer."""
-    if not (folder / "tokenizer.json").is_file():
-        raise ModelNotFound(f"{folder} holds no tokenizer.json")
-    for name in _MODEL_FILES:
-        for place in _FOLDERS:
-            if (folder / place / name).is_file():
-                return folder / place / name
-    raise ModelNotFound(f"{folder} holds none of {', '.join(_MODEL_FILES)}")
+_SETTING = "SABUESO_EMBEDDING_MODEL"
 
 
 class OnnxModel:
@@ -70,25 +26,18 @@ class OnnxModel:
 
     def __init__(self, name: str, path: Path, threads: int) -> None:
         """`threads` work on one run; several runs wait for each other."""
-        options = _ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.execution_mode = _ort.ExecutionMode.ORT_SEQUENTIAL
-        # Threads that spin while they wait would take the processor from the other services of a machine.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._session = _ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        self._inputs: set[str] = {one.name for one in self._session.get_inputs()}
-        outputs: list[str] = [one.name for one in self._session.get_outputs()]
+        self._graph = OnnxGraph(path, threads)
+        outputs = self._graph.outputs
         self._pooled = "sentence_embedding" in outputs
         self._tokens = next((one for one in ("token_embeddings", "last_hidden_state") if one in outputs), outputs[0])
-        self.name = f"{name}@{_revision(path)}"
+        self.name = f"{name}@{self._graph.revision}"
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="onnx")
 
     @classmethod
     def load(cls, name: str, threads: int) -> tuple["OnnxModel", Path]:
         """The model and its folder, by directory or hub id. Raises ModelNotFound."""
-        folder = locate(name)
-        return cls(Path(name).name.partition("@")[0], model_file(folder), threads), folder
+        folder = locate(name, _SETTING)
+        return cls(short_name(name), model_file(folder, _SETTING), threads), folder
 
     async def run(self, windows: Sequence[Window], *, token_vectors: bool) -> list[Vectors]:
         """One run for all windows, padded to the longest."""
@@ -102,17 +51,10 @@ class OnnxModel:
         await asyncio.to_thread(self._thread.shutdown)
 
     def _run(self, windows: Sequence[Window], token_vectors: bool) -> list[Vectors]:
-        shape = len(windows), max(len(window.ids) for window in windows)
-        ids, mask, types = (np.zeros(shape, np.int64) for _ in range(3))
-        for row, window in enumerate(windows):
-            ids[row, : len(window.ids)] = window.ids
-            types[row, : len(window.ids)] = window.type_ids
-            mask[row, : len(window.ids)] = 1
-        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
         wanted = ["sentence_embedding"] if self._pooled else []
         if token_vectors or not self._pooled:
             wanted.append(self._tokens)
-        answers = self._session.run(wanted, {name: feed[name] for name in feed if name in self._inputs})
+        answers, mask = self._graph.run([(window.ids, window.type_ids) for window in windows], wanted)
         tokens = np.asarray(answers[-1], np.float32)
         dense = np.asarray(answers[0], np.float32) if self._pooled else _mean(tokens, mask)
         if len(dense) != len(windows):
@@ -127,9 +69,3 @@ class OnnxModel:
 def _mean(tokens: Floats, mask: NDArray[np.int64]) -> Floats:
     weights = mask[:, :, None].astype(np.float32)
     return (tokens * weights).sum(axis=1) / weights.sum(axis=1)
-
-
-def _revision(path: Path) -> str:
-    """First 12 digits of the SHA-256 of the file: two models of one name do not compare either."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:12]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 
 from services.embedding.batched import Vectors
@@ -25,7 +25,7 @@ class RemoteModel:
     def __init__(self, url: str, model: str, api_key: str, timeout_seconds: float) -> None:
         """`model` is the name in the request; an empty one is for servers that hold one model."""
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._http = httpx.AsyncClient(headers=headers, timeout=timeout_seconds)
+        self._http = httpx2.AsyncClient(headers=headers, timeout=timeout_seconds)
         self._url = f"{url.rstrip('/').removesuffix('/v1')}/v1/embeddings"
         self._model = model
         self.name = model or "remote"
@@ -35,7 +35,7 @@ class RemoteModel:
         body = {"input": [window.text for window in windows], "model": self._model, "encoding_format": "float"}
         try:
             response = await self._http.post(self._url, json=body)
-        except httpx.TransportError:
+        except httpx2.TransportError:
             raise DependencyFailed(f"{_NAME} does not answer.", dependency="embedding server") from None
         if response.status_code in (429, 503):
             raise Overloaded(f"{_NAME} is busy.", retry_after=timedelta(seconds=1))
@@ -59,7 +59,7 @@ class RemoteModel:
         """Closes the connections."""
         await self._http.aclose()
 
-    def _vectors(self, response: httpx.Response, expected: int) -> list[list[float]]:
+    def _vectors(self, response: httpx2.Response, expected: int) -> list[list[float]]:
         try:
             rows: list[dict[str, Any]] = sorted(response.json()["data"], key=lambda row: row["index"])
             vectors: list[list[float]] = [row["embedding"] for row in rows]

@@ -1,6 +1,5 @@
 """Wires the embedding service and runs it."""
 
-import logging
 import os
 from collections.abc import Sequence
 
@@ -9,13 +8,12 @@ from sabueso.embedding.v1 import embedding_pb2_grpc as rpc
 from services.embedding.batched import BatchedEncoder, QueueLimits
 from services.embedding.config import Settings
 from services.embedding.encoder import Encoder, HashEncoder, Kind
-from services.embedding.onnx_model import ModelNotFound, OnnxModel, locate
+from services.embedding.onnx_model import OnnxModel
 from services.embedding.remote_model import RemoteModel
 from services.embedding.service import EmbeddingService
 from services.embedding.window import Windower
+from services.runtime.onnx_models import locate
 from services.runtime.server import Served, run
-
-log = logging.getLogger(__name__)
 
 
 def build(settings: Settings) -> Served:
@@ -43,7 +41,7 @@ def make_encoder(settings: Settings) -> Encoder:
     else:
         key = settings.remote_api_key.get_secret_value()
         model = RemoteModel(name, settings.remote_model, key, settings.remote_timeout_seconds)
-        folder = locate(settings.remote_tokenizer)
+        folder = locate(settings.remote_tokenizer, "SABUESO_REMOTE_TOKENIZER")
     limits = QueueLimits(settings.max_batch_items, settings.max_batch_tokens, settings.max_waiting_tokens)
     return BatchedEncoder(model, Windower.load(folder, prefixes, settings.max_tokens), limits)
 
@@ -53,11 +51,7 @@ def main() -> None:
     settings = Settings.read()
 
     async def make() -> Sequence[Served]:
-        try:
-            return [build(settings)]
-        except ModelNotFound as error:
-            log.error("the model is not there", extra={"reason": str(error), "setting": "SABUESO_EMBEDDING_MODEL"})
-            raise SystemExit(78) from None  # EX_CONFIG: a restart will not help
+        return [build(settings)]
 
     run("embedding", settings, make)
 

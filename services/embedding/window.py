@@ -7,10 +7,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from services.embedding.encoder import Kind
-
-# No text of 512 tokens is longer than this many characters a token, but for runs of one sign; beyond, the tokenizer
-# would read megabytes in order to throw them away.
-_CHARACTERS_PER_TOKEN = 64
+from services.runtime.onnx_models import CHARACTERS_PER_TOKEN, tokenizable
 
 
 @dataclass(frozen=True)
@@ -46,15 +43,15 @@ class Windower:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text, without prefix and special tokens."""
-        encodings = self._tokenizer.encode_batch([_clean(text) for text in texts], add_special_tokens=False)
+        encodings = self._tokenizer.encode_batch([tokenizable(text) for text in texts], add_special_tokens=False)
         return [len(one.ids) for one in encodings]
 
     def windows(self, texts: Sequence[str], kind: Kind) -> list[Window]:
         """One window a text, in order."""
-        return [self._window(_clean(text), self._prefixes[kind]) for text in texts]
+        return [self._window(tokenizable(text), self._prefixes[kind]) for text in texts]
 
     def _window(self, text: str, prefix: str) -> Window:
-        head = text[: _CHARACTERS_PER_TOKEN * self.max_tokens]
+        head = text[: CHARACTERS_PER_TOKEN * self.max_tokens]
         encoding = self._tokenizer.encode(prefix + head)
         special = encoding.special_tokens_mask
         places = list(range(len(encoding.ids)))
@@ -74,8 +71,3 @@ class Windower:
             text=(prefix + head)[:seen],
             truncated=truncated,
         )
-
-
-def _clean(text: str) -> str:
-    """Without NUL and lone surrogates, on which tokenizers and UTF-8 fail."""
-    return text.encode("utf-8", "ignore").decode().replace("\0", " ")

@@ -47,6 +47,8 @@ def create_app(
         middleware=[Middleware(Edge), Middleware(Admission, keys=keys, limiter=limiter)],
         exception_handlers={kind: answer_failure for kind in HANDLERS},
         redirect_slashes=False,
+        # Its own spans would double those of Edge, and hold what was searched for in an address.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
         docs_url=None,  # both load their scripts from a CDN
         redoc_url=None,
     )

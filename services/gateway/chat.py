@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, cast
 
 from grpc import aio
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -188,8 +189,9 @@ class Chat:
 def parse(body: bytes) -> dict[str, Any]:
     """A chat request as far as every model has it: an object with one `model`. Raises ApiError."""
     try:
+        from_json(body)  # bounds the nesting, which the other parser would follow to the end of the stack
         asked = json.loads(body, object_pairs_hook=_object)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise ApiError(400, "The body is not valid JSON.", code="invalid_json") from None
     if not isinstance(asked, dict):
         raise ApiError(400, "The body is not a JSON object.", code="invalid_json")

@@ -16,6 +16,8 @@ from services.gateway.line import HungUp, Line
 
 log = logging.getLogger(__name__)
 _tracer = trace.get_tracer("sabueso")
+# Asked every few seconds by those who watch us.
+_UNTRACED, _no_tracer = ("/healthz", "/readyz", "/metrics"), trace.NoOpTracer()
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{8,128}")
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 120)
@@ -44,8 +46,9 @@ class Edge:
         answer = _Answer(scope, send)
         line = Line(scope, receive, answer.send)
         scope.setdefault("state", {}).update(line=line, request_id=answer.request_id, answer_headers=answer.headers)
-        span = _tracer.start_as_current_span(
-            scope["method"], propagate.extract(answer.request_headers), trace.SpanKind.SERVER
+        tracer = _no_tracer if scope["path"] in _UNTRACED else _tracer
+        span = tracer.start_as_current_span(
+            scope["method"], propagate.extract(answer.request_headers), trace.SpanKind.SERVER, record_exception=False
         )
         with ACTIVE.track_inprogress(), span as current:
             try:
@@ -59,6 +62,8 @@ class Edge:
                 answer.observe()
                 current.update_name(f"{scope['method']} {route_of(scope)}")
                 current.set_attribute("http.response.status_code", answer.status)
+                if answer.status >= 500:
+                    current.set_status(trace.StatusCode.ERROR)
 
     async def _answer_failure(self, error: Exception, answer: "_Answer", scope: Scope, line: Line) -> None:
         failure = failure_of(error)

@@ -1,7 +1,7 @@
 """What an HTTP caller sees of a failure: one table from gRPC codes to statuses, and OpenAI's error object."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, cast
@@ -95,9 +95,11 @@ def failure_of(error: Exception) -> Failure:
         case ApiError():
             return Failure(error.status_code, error.detail, error.code, error.param, error.headers or {})
         case RequestValidationError():
-            return _invalid(cast(ErrorDetails, error.errors()[0]))
+            found = cast(ErrorDetails, error.errors()[0])
+            return _invalid(found, found["loc"][1:])  # FastAPI says first where the field was: body, query or path
         case ValidationError():
-            return _invalid(error.errors()[0])
+            found = error.errors()[0]
+            return _invalid(found, found["loc"])
         case HTTPException():
             code = _CODES.get(error.status_code, "http_error")
             return Failure(error.status_code, _http_message(error), code, headers=error.headers or {})
@@ -147,9 +149,8 @@ def _http_message(error: HTTPException) -> str:
     return str(error.detail)
 
 
-def _invalid(error: ErrorDetails) -> Failure:
+def _invalid(error: ErrorDetails, where: Sequence[int | str]) -> Failure:
     if error["type"] == "json_invalid":
         return Failure(400, "The body is not valid JSON.", "invalid_json")
-    where = [part for part in error["loc"] if part not in ("body", "query", "path")]
     param = ".".join(map(str, where)) or None
     return Failure(400, f"{param or 'body'}: {error['msg']}.", "invalid_field", param)

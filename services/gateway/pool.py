@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from fnmatch import fnmatchcase
 
-import httpx
+import httpx2
+from opentelemetry import propagate
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
@@ -31,7 +32,7 @@ _MODELS_TIMEOUT_SECONDS = 2.0
 _NOT_FORWARDED = {
     b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te", b"trailer",
     b"transfer-encoding", b"upgrade", b"host", b"content-length", b"expect", b"authorization", b"api-key", b"x-api-key",
-    b"cookie", b"forwarded", b"x-real-ip", b"x-request-id",
+    b"cookie", b"forwarded", b"x-real-ip", b"x-request-id", b"traceparent", b"tracestate",
 }  # fmt: skip
 _NOT_FORWARDED_PREFIXES = (b"x-forwarded-", b"x-sabueso-", b"x-tenant", b"x-ratelimit-", b"x-priority")
 # Of the pool's answer: what belongs to its connection, and what we say ourselves.
@@ -44,7 +45,7 @@ _NOT_RETURNED = {
 class ModelPool:
     """Passes requests on and knows which models there are."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
+    def __init__(self, client: httpx2.AsyncClient) -> None:
         """`client`: of `model_client`, or any whose base URL is the pool's `/v1`."""
         self._client = client
         self._url = client.base_url.join("chat/completions")
@@ -108,44 +109,48 @@ class ModelPool:
                     answer = await self._client.get("models", timeout=_MODELS_TIMEOUT_SECONDS)
                     answer.raise_for_status()
                     self._names = [str(model["id"]) for model in answer.json()["data"]]
-                except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+                except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
                     log.warning("the model pool does not list its models", extra={"reason": type(error).__name__})
             return self._names
 
-    async def _send(self, request: Request, body: bytes) -> httpx.Response:
+    async def _send(self, request: Request, body: bytes) -> httpx2.Response:
+        # The gateway's own place in the trace, or the client's where this process traces nothing.
+        trace: dict[str, str] = {}
+        propagate.inject(trace)
         headers = [
             *_forwarded(request.headers),
+            *((name.encode(), value.encode()) for name, value in trace.items()),
             *self._credential,
             (b"x-request-id", request.state.request_id.encode()),
         ]
         # Not the client's build_request: its parsing and merging took a tenth of the gateway's own time.
-        outgoing = httpx.Request("POST", self._url, headers=headers, content=body, extensions=self._timeout)
+        outgoing = httpx2.Request("POST", self._url, headers=headers, content=body, extensions=self._timeout)
         sent_at = time.monotonic()
         try:
             try:
                 return await self._client.send(outgoing, stream=True)
-            except (httpx.RemoteProtocolError, httpx.ReadError):
+            except (httpx2.RemoteProtocolError, httpx2.ReadError):
                 # So soon, it is an idle connection that the pool closed at the moment of its use.
                 if time.monotonic() - sent_at > _IDLE_RACE_SECONDS:
                     raise
                 return await self._client.send(outgoing, stream=True)
-        except (httpx.ReadTimeout, httpx.WriteTimeout):
+        except (httpx2.ReadTimeout, httpx2.WriteTimeout):
             raise DeadlineExceeded("The model did not begin to answer in time.", stage="model pool") from None
-        except httpx.TransportError:
+        except httpx2.TransportError:
             raise DependencyFailed("The model pool does not answer.", dependency="model pool") from None
 
 
 @asynccontextmanager
 async def model_client(
     url: str, api_key: str = "", *, connect_seconds: float = 2, read_seconds: float = 120
-) -> AsyncGenerator[httpx.AsyncClient]:
+) -> AsyncGenerator[httpx2.AsyncClient]:
     """A client of the pool at `url`. `read_seconds` bounds each silence, not the whole answer."""
     headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
-    async with httpx.AsyncClient(
+    async with httpx2.AsyncClient(
         base_url=url,
         headers=headers,
-        timeout=httpx.Timeout(read_seconds, connect=connect_seconds, pool=connect_seconds),
-        limits=httpx.Limits(max_connections=1000, max_keepalive_connections=200, keepalive_expiry=_KEEP_ALIVE_SECONDS),
+        timeout=httpx2.Timeout(read_seconds, connect=connect_seconds, pool=connect_seconds),
+        limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=200, keepalive_expiry=_KEEP_ALIVE_SECONDS),
         trust_env=False,  # a proxy of the environment is not meant for the inside
     ) as client:
         yield client
@@ -166,15 +171,15 @@ def _forwarded(headers: Headers) -> list[tuple[bytes, bytes]]:
     return kept if "accept-encoding" in headers else [*kept, (b"accept-encoding", b"identity")]
 
 
-def _is_stream(upstream: httpx.Response) -> bool:
+def _is_stream(upstream: httpx2.Response) -> bool:
     return upstream.headers.get("content-type", "").startswith("text/event-stream")
 
 
-async def _bytes_of(upstream: httpx.Response) -> AsyncGenerator[bytes]:
+async def _bytes_of(upstream: httpx2.Response) -> AsyncGenerator[bytes]:
     try:
         async for piece in upstream.aiter_raw():
             yield piece
-    except httpx.TransportError:
+    except httpx2.TransportError:
         lost = DependencyFailed("The model pool broke off in the middle of its answer.", dependency="model pool")
         if not _is_stream(upstream):
             raise lost from None

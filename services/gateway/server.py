@@ -24,11 +24,11 @@ from services.gateway.status import Readiness
 from services.gateway.valkey_limits import valkey_limiter
 from services.runtime import telemetry
 from services.runtime.identity import Signer
-from services.runtime.tenants import BadTenantFile, TenantDirectory
+from services.runtime.settings import checked
+from services.runtime.tenants import TenantDirectory
 
 log = logging.getLogger(__name__)
 
-_RELOAD_SECONDS = 2.0
 # Between "not ready" and closed doors: load balancers need a moment to look elsewhere.
 _NOTICE_SECONDS = 1.0
 # Longer than the idle time of the usual load balancers, so that it is never us who close a connection in use.
@@ -79,23 +79,9 @@ async def build(settings: Settings) -> AsyncGenerator[Gateway]:
             chat=Chat(clients, pool, deadline_seconds=settings.answer_deadline_seconds),
             readiness=readiness,
         )
-        reloading = asyncio.create_task(_keep_reloading(tenants))
-        try:
-            yield Gateway(app, readiness)
-        finally:
-            reloading.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await reloading
-
-
-async def _keep_reloading(tenants: TenantDirectory) -> None:
-    while True:
-        await asyncio.sleep(_RELOAD_SECONDS)
-        try:
-            if tenants.reload():
-                log.info("tenant files were read again")
-        except OSError as error:
-            log.warning("tenant files cannot be read", extra={"reason": type(error).__name__})
+        tenants.watch()
+        stack.push_async_callback(tenants.close)
+        yield Gateway(app, readiness)
 
 
 class HttpServer(uvicorn.Server):
@@ -128,12 +114,9 @@ async def serve(settings: Settings) -> None:
     stop = asyncio.Event()
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)
-    try:
+    with checked():
         async with build(settings) as gateway:
             await _serve_until(stop, gateway, settings)
-    except BadTenantFile as error:
-        log.error("tenant files are wrong", extra={"reason": str(error), "setting": "SABUESO_TENANTS_DIR"})
-        raise SystemExit(78) from None  # EX_CONFIG
 
 
 async def _serve_until(stop: asyncio.Event, gateway: Gateway, settings: Settings) -> None:

@@ -1,7 +1,5 @@
 """Starts the orchestrator: the only file that makes concrete things."""
 
-import asyncio
-import contextlib
 import logging
 from collections.abc import Sequence
 
@@ -17,10 +15,6 @@ from services.orchestrator.toolbox import Toolbox, ToolTimeouts
 from services.runtime import context
 from services.runtime.server import Served, run
 from services.runtime.tenants import TenantDirectory
-
-log = logging.getLogger(__name__)
-
-_RELOAD_SECONDS = 2
 
 
 def build(settings: Settings) -> Served:
@@ -51,12 +45,10 @@ def build(settings: Settings) -> Served:
         cache,
         Ceilings(settings.deadline_seconds, settings.max_calls_per_turn, settings.max_runs),
     )
-    reloading = asyncio.create_task(_reload(tenants))
+    tenants.watch()
 
     async def close() -> None:
-        reloading.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await reloading
+        await tenants.close()
         await cache.close()
         await model.close()
         for client in (retrieval, sql, web, store):
@@ -71,15 +63,6 @@ def _model_key(settings: Settings) -> str:
     """The model's route is the gateway, which knows our callers by their signed identity."""
     call = context.current()
     return settings.model_api_key.get_secret_value() or (call.token if call else "")
-
-
-async def _reload(tenants: TenantDirectory) -> None:
-    while True:
-        await asyncio.sleep(_RELOAD_SECONDS)
-        try:
-            tenants.reload()
-        except Exception:  # a file that is being replaced must not end the watch
-            log.exception("tenant files could not be read")
 
 
 def main() -> None:

@@ -1,23 +1,20 @@
 """Wires the reranking service and runs it."""
 
-import logging
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from sabueso.embedding.v1 import embedding_pb2
 from sabueso.reranking.v1 import reranking_pb2 as pb
 from sabueso.reranking.v1 import reranking_pb2_grpc as rpc
 from services.reranking.clients import EmbeddingClient
 from services.reranking.config import Settings
-from services.reranking.cross_encoder import CrossEncoderScorer, ModelNotFound, locate
+from services.reranking.cross_encoder import SETTING, CrossEncoderScorer
 from services.reranking.ranking import Ranking
 from services.reranking.scorer import MaxSimScorer, OverlapScorer, Scored, Scorer
 from services.reranking.service import RerankingService
 from services.runtime.channels import connect
+from services.runtime.onnx_models import locate, short_name
 from services.runtime.server import Served, run
-
-log = logging.getLogger(__name__)
 
 
 def build(settings: Settings) -> Served:
@@ -54,8 +51,8 @@ def _make_scorer(settings: Settings, embedder: EmbeddingClient) -> Scorer:
     # The tokenizer would otherwise start a thread a core, beside the model's.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     return CrossEncoderScorer(
-        locate(name),
-        name=Path(name).name.partition("@")[0],
+        locate(name, SETTING),
+        name=short_name(name),
         threads=settings.threads,
         max_tokens=settings.max_tokens,
         batch_items=settings.max_batch_items,
@@ -67,11 +64,7 @@ def main() -> None:
     settings = Settings.read()
 
     async def make() -> Sequence[Served]:
-        try:
-            return [build(settings)]
-        except ModelNotFound as error:
-            log.error("the model is not there", extra={"reason": str(error), "setting": "SABUESO_RERANKING_MODEL"})
-            raise SystemExit(78) from None  # EX_CONFIG: a restart will not help
+        return [build(settings)]
 
     run("reranking", settings, make)
 

@@ -148,6 +148,12 @@ def internal_status() -> status_pb2.Status:
     return _status(StatusCode.INTERNAL, "internal error", [info])
 
 
+def unimplemented_status(message: str) -> status_pb2.Status:
+    """For a method of the proto that a service does not have yet."""
+    info = error_details_pb2.ErrorInfo(reason="UNIMPLEMENTED", domain=DOMAIN)
+    return _status(StatusCode.UNIMPLEMENTED, message, [info])
+
+
 def from_rpc(error: AioRpcError, dependency: str) -> ServiceError | None:
     """The error that the called service raised, or what its silence means to us.
 

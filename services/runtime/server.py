@@ -5,14 +5,15 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import uvloop
 from google.protobuf.descriptor import ServiceDescriptor
+from google.rpc import status_pb2
 from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
@@ -21,7 +22,7 @@ from opentelemetry import propagate, trace
 
 from services.runtime import context, errors, telemetry
 from services.runtime.identity import METADATA_KEY, Signer
-from services.runtime.settings import ServerSettings
+from services.runtime.settings import ServerSettings, checked
 
 log = logging.getLogger(__name__)
 _tracer = trace.get_tracer("sabueso")
@@ -29,6 +30,9 @@ _tracer = trace.get_tracer("sabueso")
 # Bounded: texts and vectors of one batch fit; larger things are streamed.
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 _OPEN_METHODS = ("/grpc.health.v1.Health/", "/grpc.reflection.")
+_CODE_NAMES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
+# Codes with which a trace shows a server's failure rather than a caller's, as OpenTelemetry's conventions have it.
+_OUR_FAULT = ("UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS")
 
 
 @dataclass(frozen=True)
@@ -62,10 +66,11 @@ class Boundary(aio.ServerInterceptor):
         if handler.response_streaming:
             behaviour = handler.stream_stream if handler.request_streaming else handler.unary_stream
 
-            async def stream(request: Any, ctx: Any) -> AsyncIterator[Any]:
-                async with self._call(method, ctx):
-                    async for response in behaviour(request, ctx):
-                        yield response
+            # Writes and does not yield: gRPC leaves the generator of a caller who hung up to the garbage collector.
+            async def stream(request: Any, ctx: Any) -> None:
+                async with self._call(method, ctx), aclosing(behaviour(request, ctx)) as responses:
+                    async for response in responses:
+                        await ctx.write(response)
 
             wrap = (
                 grpc.stream_stream_rpc_method_handler
@@ -90,33 +95,50 @@ class Boundary(aio.ServerInterceptor):
         code = "OK"
         status = None
         metadata: dict[str, str] = dict(ctx.invocation_metadata() or ())
-        span = _tracer.start_as_current_span(method, propagate.extract(metadata), trace.SpanKind.SERVER)
-        try:
-            with span:
+        # Exceptions are not recorded: their messages may quote a statement or a text, and traces leave the building.
+        span = _tracer.start_as_current_span(
+            method,
+            propagate.extract(metadata),
+            trace.SpanKind.SERVER,
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+        with span as current:  # around the logging too, which names the trace
+            try:
                 self._identify(ctx, metadata)
                 yield
-        except errors.ServiceError as error:
-            code, status = error.code.name, errors.to_status(error)
-        except aio.AioRpcError as error:
+            except (asyncio.CancelledError, GeneratorExit):
+                code = "CANCELLED"
+                raise
+            except Exception as error:
+                status = self._status_of(error, method, ctx)
+                code = _CODE_NAMES[status.code]
+            finally:
+                took = time.perf_counter() - started
+                current.set_attribute("rpc.response.status_code", code)
+                if code in _OUR_FAULT:
+                    current.set_status(trace.StatusCode.ERROR)
+                name = method.rsplit("/", 1)[-1]
+                telemetry.CALL_SECONDS.labels(self._service, name, code).observe(took)
+                level = logging.DEBUG if code == "OK" else logging.INFO
+                log.log(level, "call", extra={"method": method, "code": code, "took_ms": round(1000 * took, 1)})
+            if status is not None:
+                await ctx.abort_with_status(rpc_status.to_status(status))  # pyright: ignore[reportUnknownMemberType]
+
+    def _status_of(self, error: Exception, method: str, ctx: Any) -> status_pb2.Status:
+        """What the caller gets to know of `error`."""
+        if isinstance(error, errors.ServiceError):
+            return errors.to_status(error)
+        if isinstance(error, aio.AioRpcError):
             # A logic file lost a called service without naming it: the caller still learns what kind of failure it was.
-            known = errors.from_rpc(error, "a dependency")
-            code = known.code.name if known else "INTERNAL"
-            status = errors.to_status(known) if known else errors.internal_status()
             log.warning("a called service failed", extra={"method": method, "code": error.code().name})
-        except (asyncio.CancelledError, GeneratorExit):
-            code = "CANCELLED"
-            raise
-        except Exception:
-            code, status = "INTERNAL", errors.internal_status()
-            log.exception("unexpected error", extra={"method": method})
-        finally:
-            took = time.perf_counter() - started
-            name = method.rsplit("/", 1)[-1]
-            telemetry.CALL_SECONDS.labels(self._service, name, code).observe(took)
-            level = logging.DEBUG if code == "OK" else logging.INFO
-            log.log(level, "call", extra={"method": method, "code": code, "took_ms": round(1000 * took, 1)})
-        if status is not None:
-            await ctx.abort_with_status(rpc_status.to_status(status))  # pyright: ignore[reportUnknownMemberType]
+            known = errors.from_rpc(error, "a dependency")
+            return errors.to_status(known) if known else errors.internal_status()
+        # Generated code says so of a method that the servicer does not have; elsewhere the same exception is a bug.
+        if isinstance(error, NotImplementedError) and ctx.code() is grpc.StatusCode.UNIMPLEMENTED:
+            return errors.unimplemented_status(f"{self._service} does not offer {method.rsplit('/', 1)[-1]} yet.")
+        log.error("unexpected error", exc_info=error, extra={"method": method})
+        return errors.internal_status()
 
     def _identify(self, ctx: Any, metadata: dict[str, str]) -> None:
         token = metadata.get(METADATA_KEY)
@@ -162,13 +184,15 @@ async def set_health(health_servicer: health.aio.HealthServicer, served: Sequenc
 async def serve(service: str, settings: ServerSettings, make: Callable[[], Awaitable[Sequence[Served]]]) -> None:
     """Serves until SIGTERM or SIGINT, then refuses new calls and lets running ones finish.
 
-    `make` builds the servicers inside the event loop. Ends the process with status 69 when the port is taken.
+    `make` builds the servicers inside the event loop. Ends the process with status 69 when the port is taken, and 78
+    when `make` raises WrongSetting.
     """
     telemetry.start(service, settings)
     stop = asyncio.Event()
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)
-    served = await make()
+    with checked():
+        served = await make()
     signer = Signer(settings.identity_secret.get_secret_value())
     server, health_servicer = build(
         service, served, signer, max_connection_age_seconds=settings.max_connection_age_seconds

@@ -1,13 +1,37 @@
 """Settings that every service has. Read once, at start, from the environment."""
 
+import contextlib
+import logging
 import os
 import sys
+from collections.abc import Generator
 from typing import Self
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+log = logging.getLogger(__name__)
+
 PREFIX = "SABUESO_"
+_EX_CONFIG = 78  # of sysexits.h: a restart will not help
+
+
+class WrongSetting(Exception):
+    """What a setting names cannot be used: a model, a folder. The message says why; `setting` is the variable."""
+
+    def __init__(self, message: str, setting: str) -> None:
+        super().__init__(message)
+        self.setting = setting
+
+
+@contextlib.contextmanager
+def checked() -> Generator[None]:
+    """Ends the process with status 78, and the reason in the log, when something inside raises WrongSetting."""
+    try:
+        yield
+    except WrongSetting as error:
+        log.error("a setting is wrong", extra={"setting": error.setting, "reason": str(error)})
+        raise SystemExit(_EX_CONFIG) from None
 
 
 class ServerSettings(BaseSettings):
@@ -33,7 +57,9 @@ class ServerSettings(BaseSettings):
         description="Least level that is logged. Prompts and documents are never logged.",
     )
     otlp_endpoint: str = Field(
-        default="", description="OpenTelemetry collector (gRPC), such as `http://otel:4317`. Empty: no tracing."
+        default="",
+        pattern=r"^(https?://.+)?$",
+        description="OpenTelemetry collector (gRPC), such as `http://otel:4317`. Empty: no tracing.",
     )
 
     @classmethod
@@ -49,7 +75,7 @@ class ServerSettings(BaseSettings):
             lines = [str(error)]
         for line in lines:
             print(f"settings: {line}", file=sys.stderr)
-        raise SystemExit(78)  # EX_CONFIG of sysexits.h: a restart will not help
+        raise SystemExit(_EX_CONFIG)
 
 
 def _refuse_unknown(cls: type[BaseSettings]) -> None:

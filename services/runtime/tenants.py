@@ -1,5 +1,7 @@
 """The tenants' files: one YAML a tenant, read by every service that needs a part of it, reloaded when it changes."""
 
+import asyncio
+import contextlib
 import hashlib
 import logging
 from collections.abc import Mapping
@@ -8,6 +10,8 @@ from typing import Annotated
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from services.runtime.settings import WrongSetting
 
 log = logging.getLogger(__name__)
 
@@ -109,8 +113,11 @@ class Tenant(_Part):
         return self.tools.get(name, Tool())
 
 
-class BadTenantFile(ValueError):
+class BadTenantFile(WrongSetting):
     """A tenant's file cannot be used; the message names file, field and reason."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "SABUESO_TENANTS_DIR")
 
 
 def load(directory: Path) -> dict[str, Tenant]:
@@ -137,6 +144,8 @@ def _load_one(path: Path) -> Tenant:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise BadTenantFile(f"{path.name}: line {line}: {error.problem}") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise BadTenantFile(f"{path.name}: it is not text in UTF-8") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "file"
@@ -146,11 +155,13 @@ def _load_one(path: Path) -> Tenant:
 class TenantDirectory:
     """The tenants as of now: reloads when a file changed, and keeps the last good state when the new one is wrong."""
 
-    def __init__(self, directory: Path) -> None:
-        """Raises BadTenantFile when the files are wrong at the start."""
+    def __init__(self, directory: Path, *, look_seconds: float = 2) -> None:
+        """`look_seconds`: time between two looks while it is watched. Raises BadTenantFile."""
         self._directory = directory
+        self._look_seconds = look_seconds
         self._seen = self._fingerprint()
         self._tenants = load(directory)
+        self._watching: asyncio.Task[None] | None = None
         self.failed_reloads = 0
 
     @property
@@ -160,17 +171,38 @@ class TenantDirectory:
 
     def reload(self) -> bool:
         """Reads the files again if they changed. True when new tenants are in force."""
-        seen = self._fingerprint()
-        if seen == self._seen:
-            return False
-        self._seen = seen
+        before = self._seen
         try:
+            self._seen = self._fingerprint()
+            if self._seen == before:
+                return False
             self._tenants = load(self._directory)
         except BadTenantFile as error:
             self.failed_reloads += 1
             log.error("tenant files are wrong; the last good ones stay in force", extra={"reason": str(error)})
             return False
+        except OSError as error:  # a file is being replaced just now, or the folder is away
+            self._seen = before
+            log.warning("tenant files cannot be read", extra={"reason": type(error).__name__})
+            return False
+        log.info("tenant files were read again")
         return True
+
+    def watch(self) -> None:
+        """Begins to reload every few seconds, in a task of its own, until `close`."""
+        self._watching = asyncio.create_task(self._watch())
+
+    async def close(self) -> None:
+        """Watches no more."""
+        if self._watching is not None:
+            self._watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watching
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._look_seconds)
+            self.reload()
 
     def all(self) -> Mapping[str, Tenant]:
         """Every tenant by id."""

@@ -1,7 +1,5 @@
 """Wires the web tool and runs it."""
 
-import asyncio
-import contextlib
 from collections.abc import Sequence
 
 from sabueso.web_tool.v1 import web_tool_pb2 as pb
@@ -13,31 +11,21 @@ from services.web_tool.fetch import Fetcher
 from services.web_tool.search import NoEngine, SearXNG
 from services.web_tool.service import WebToolService, exceptions_from
 
-_RELOAD_SECONDS = 2
-
 
 async def build(settings: Settings) -> Served:
-    """The servicer with its engine, its fetcher and the tenants' files, which are watched."""
+    """The servicer with its engine, its fetcher and the tenants' files, which are watched. Raises BadTenantFile."""
     tenants = TenantDirectory(settings.tenants_dir)
     engine = SearXNG(settings.searxng_url, settings.search_timeout_seconds) if settings.searxng_url else NoEngine()
     fetcher = Fetcher(timeout_seconds=settings.fetch_timeout_seconds, max_body_bytes=settings.max_body_bytes)
     service = WebToolService(engine, fetcher, tenants, exceptions_from(settings.allowed_private_addresses))
-    watching = asyncio.create_task(_watch(tenants))
+    tenants.watch()
 
     async def close() -> None:
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
+        await tenants.close()
         await engine.close()
 
     descriptor = pb.DESCRIPTOR.services_by_name["WebToolService"]
     return Served(service, rpc.add_WebToolServiceServicer_to_server, descriptor, close=close)
-
-
-async def _watch(tenants: TenantDirectory) -> None:
-    while True:
-        await asyncio.sleep(_RELOAD_SECONDS)
-        tenants.reload()
 
 
 def main() -> None:

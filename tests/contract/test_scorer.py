@@ -13,8 +13,9 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
 from services.embedding.encoder import HashEncoder, Kind
-from services.reranking.cross_encoder import CrossEncoderScorer, ModelNotFound
+from services.reranking.cross_encoder import CrossEncoderScorer
 from services.reranking.scorer import BrokenModel, MaxSimScorer, OverlapScorer, Scored
+from services.runtime.onnx_models import ModelNotFound
 
 LATE = Scored("La penalización por demora en la entrega es del 2 % mensual.")
 LUNCH = Scored("El menú del comedor cambia cada semana.")

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
+import httpx2
 import yaml
 from google.protobuf.duration_pb2 import Duration
 from starlette.applications import Starlette
@@ -355,7 +355,7 @@ class Stack:
     pool: Pool
     readiness: Readiness
     limiter: Limiter
-    http: httpx.AsyncClient = field(repr=False)
+    http: httpx2.AsyncClient = field(repr=False)
 
     def headers(self, tenant="demo", key="all"):
         return {"authorization": f"Bearer {key_of(tenant, key)}"}
@@ -369,9 +369,9 @@ class Stack:
 
 
 @asynccontextmanager
-async def serving(app) -> AsyncGenerator[str]:
-    """The application on a loopback port."""
-    listener = listen("127.0.0.1", 0)
+async def serving(app, listener=None) -> AsyncGenerator[str]:
+    """The application on a loopback port, or on `listener`'s."""
+    listener = listener or listen("127.0.0.1", 0)
     server = http_server(app, 1)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started:
@@ -412,7 +412,7 @@ async def gateway_stack(tenants_dir: Path, web: Path, limiter: Limiter | None = 
             app = create_app(
                 keys=keys, limiter=limiter, clients=clients, pool=models, chat=chat, readiness=readiness, web=web
             )
-            async with serving(app) as url, httpx.AsyncClient(base_url=url, timeout=10, trust_env=False) as http:
+            async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=10, trust_env=False) as http:
                 yield Stack(url, f"127.0.0.1:{port}", agent, library, desk, pool, readiness, limiter, http)
     finally:
         await server.stop(None)

@@ -13,9 +13,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from sabueso.embedding.v1 import embedding_pb2 as pb
 from sabueso.embedding.v1 import embedding_pb2_grpc as rpc
 from services.embedding.config import Settings
-from services.embedding.onnx_model import ModelNotFound
 from services.embedding.server import build
 from services.runtime import errors
+from services.runtime.onnx_models import ModelNotFound
 from services.runtime.testing import SECRET, act_as, running
 
 QUERY, DOCUMENT = pb.INPUT_TYPE_QUERY, pb.INPUT_TYPE_DOCUMENT

@@ -8,7 +8,7 @@ import struct
 import sys
 import time
 
-import httpx
+import httpx2
 import openai
 import pytest
 import pytest_asyncio
@@ -410,6 +410,15 @@ async def test_a_model_gets_and_gives_the_very_bytes(stack):
     assert key_of("demo") not in str(seen)
 
 
+async def test_a_model_gets_the_clients_trace_where_we_trace_nothing(stack):
+    stack.pool.mode = "answer"
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    await relay(stack, traceparent=trace)
+    assert stack.pool.headers[-1]["traceparent"] == trace
+    await relay(stack)
+    assert "traceparent" not in stack.pool.headers[-1]
+
+
 async def test_a_model_streams_byte_for_byte(stack):
     stack.pool.mode = "stream"
     response = await relay(stack)
@@ -787,13 +796,13 @@ async def test_the_process_drains_when_it_is_told_to_end(stack, tmp_path, valkey
     stack.agent.go_on.clear()
     stack.agent.started.clear()
     try:
-        async with httpx.AsyncClient(base_url=url, trust_env=False, headers=stack.headers()) as http:
+        async with httpx2.AsyncClient(base_url=url, trust_env=False, headers=stack.headers()) as http:
             async with asyncio.timeout(20):
                 while True:
                     try:
                         if (await http.get("/readyz")).status_code == 200:
                             break
-                    except httpx.ConnectError:
+                    except httpx2.ConnectError:
                         await asyncio.sleep(0.1)
             # The pool is down: what does not need it goes on.
             models = (await http.get("/v1/models")).json()["data"]
@@ -807,8 +816,8 @@ async def test_the_process_drains_when_it_is_told_to_end(stack, tmp_path, valkey
                 draining = await http.get("/readyz")
                 assert (draining.status_code, draining.json()["status"]) == (503, "draining")
                 await asyncio.sleep(1.2)
-                with pytest.raises(httpx.ConnectError):
-                    async with httpx.AsyncClient(trust_env=False) as another:
+                with pytest.raises(httpx2.ConnectError):
+                    async with httpx2.AsyncClient(trust_env=False) as another:
                         await another.get(f"{url}/healthz")
                 stack.agent.go_on.set()
                 assert events_of((await response.aread()).decode())[-1] == "[DONE]"
@@ -827,3 +836,10 @@ async def test_wrong_tenant_files_end_the_process_with_their_reason(stack, tmp_p
     log = (await asyncio.wait_for(process.communicate(), 20))[1].decode()
     assert process.returncode == 78
     assert "bad.yaml: id" in log
+
+
+@pytest.mark.parametrize("body", [{"query": ""}, {"qury": "a"}, {"query": 1}])
+async def test_a_field_that_is_called_like_a_place_is_named(stack, body):
+    response = await stack.http.post("/v1/search", json=body, headers=stack.headers())
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] in ("query", "qury")

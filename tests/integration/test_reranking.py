@@ -12,10 +12,10 @@ from sabueso.type.v1.vectors_pb2 import TokenVectors
 from services.embedding.config import Settings as EmbeddingSettings
 from services.embedding.server import build as build_embedding
 from services.reranking.config import Settings
-from services.reranking.cross_encoder import ModelNotFound
 from services.reranking.server import build
 from services.runtime import errors
 from services.runtime.channels import connect
+from services.runtime.onnx_models import ModelNotFound
 from services.runtime.testing import SECRET, act_as, listening, running
 
 LATE = "La penalización por demora en la entrega es del 2 % mensual."

@@ -7,6 +7,7 @@ import pytest
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from sabueso.orchestrator.v1 import orchestrator_pb2, orchestrator_pb2_grpc
 from sabueso.tool_cache.v1 import tool_cache_pb2 as pb
 from sabueso.tool_cache.v1 import tool_cache_pb2_grpc as rpc
 from services.runtime import context, errors
@@ -29,6 +30,8 @@ class Probe(rpc.ToolCacheServiceServicer):
         match request.calls[0].tool:
             case "bug":
                 raise RuntimeError("secret dsn=postgres://u:p@h")
+            case "abstract":
+                raise NotImplementedError
             case "field":
                 raise errors.InvalidField("`calls` is wrong.", field="calls")
             case "busy":
@@ -85,6 +88,37 @@ async def test_a_bug_leaks_nothing():
     assert caught.value.details() == "internal error"
 
 
+async def test_a_method_that_is_not_there_yet_is_named():
+    act_as("acme")
+    async with running(served()) as channel:
+        with pytest.raises(aio.AioRpcError) as caught:
+            await rpc.ToolCacheServiceStub(channel).BatchPut(pb.BatchPutRequest())
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert caught.value.details() == "test does not offer BatchPut yet."
+    assert isinstance(errors.from_rpc(caught.value, "tool_cache"), errors.NotFound)
+
+
+async def test_a_stream_that_is_not_there_yet_is_named():
+    act_as("acme")
+    descriptor = orchestrator_pb2.DESCRIPTOR.services_by_name["OrchestratorService"]
+    add = orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server
+    async with running(Served(orchestrator_pb2_grpc.OrchestratorServiceServicer(), add, descriptor)) as channel:
+        with pytest.raises(aio.AioRpcError) as caught:
+            async for _ in orchestrator_pb2_grpc.OrchestratorServiceStub(channel).Run(orchestrator_pb2.RunRequest()):
+                pass
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert caught.value.details() == "test does not offer Run yet."
+
+
+async def test_a_method_that_is_there_and_calls_what_is_not_has_a_bug():
+    act_as("acme")
+    async with running(served()) as channel:
+        with pytest.raises(aio.AioRpcError) as caught:
+            await rpc.ToolCacheServiceStub(channel).BatchGet(call("abstract"))
+    assert caught.value.code() is grpc.StatusCode.INTERNAL
+    assert caught.value.details() == "internal error"
+
+
 async def test_an_error_arrives_with_reason_and_metadata():
     act_as("acme")
     async with running(served()) as channel:
@@ -113,6 +147,33 @@ async def test_a_caller_who_hangs_up_is_seen():
             await asyncio.sleep(0.01)
         waiting.cancel()
         await asyncio.wait_for(probe.cancelled.wait(), 1)
+
+
+class Flood(orchestrator_pb2_grpc.OrchestratorServiceServicer):
+    """Says more than anybody reads, and notes when it is stopped."""
+
+    def __init__(self):
+        self.closed = asyncio.Event()
+
+    async def Run(self, request, context_):
+        try:
+            while True:
+                yield orchestrator_pb2.RunResponse(text_delta=orchestrator_pb2.TextDelta(text="x" * 100_000))
+        finally:
+            self.closed.set()
+
+
+async def test_a_caller_who_hangs_up_while_it_is_being_written_to_is_seen():
+    act_as("acme")
+    flood = Flood()
+    descriptor = orchestrator_pb2.DESCRIPTOR.services_by_name["OrchestratorService"]
+    add = orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server
+    async with running(Served(flood, add, descriptor)) as channel:
+        call = orchestrator_pb2_grpc.OrchestratorServiceStub(channel).Run(orchestrator_pb2.RunRequest())
+        assert (await call.read()).HasField("text_delta")
+        await asyncio.sleep(0.1)  # nobody reads: the next write waits
+        call.cancel()
+        await asyncio.wait_for(flood.closed.wait(), 1)
 
 
 async def test_a_lost_service_is_used_again_when_it_is_back():

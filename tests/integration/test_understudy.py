@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import date
 
 import asyncpg
-import httpx
+import httpx2
 import openai
 import pytest
 
@@ -68,7 +68,7 @@ def ask(one, question=QUESTION, **fields):
 
 
 async def metrics_of(url):
-    async with httpx.AsyncClient(verify=False) as http:
+    async with httpx2.AsyncClient(verify=False) as http:
         text = (await http.get(f"{url}/metrics")).text
     return {
         m[1]: float(m[2]) for m in re.finditer(rf'^(vllm:\w+)\{{engine="0",model_name="{MODEL}"\}} (\S+)$', text, re.M)
@@ -130,7 +130,7 @@ async def test_a_stream_of_text_is_sent_in_the_form_of_vllm():
         "messages": [{"role": "user", "content": [{"type": "text", "text": "hola"}]}],
         "stream": True,
     }
-    async with serving() as url, httpx.AsyncClient(verify=False) as http:
+    async with serving() as url, httpx2.AsyncClient(verify=False) as http:
         response = await http.post(f"{url}/v1/chat/completions", json=body)
     assert response.headers["content-type"].startswith("text/event-stream")
     assert response.headers["x-sabueso-stand-in"] == "understudy"
@@ -179,7 +179,7 @@ async def test_a_bad_request_gets_an_error_object_that_names_the_field(fields, s
 
 
 async def test_bad_json_gets_an_error_object():
-    async with serving() as url, httpx.AsyncClient(verify=False) as http:
+    async with serving() as url, httpx2.AsyncClient(verify=False) as http:
         response = await http.post(f"{url}/v1/chat/completions", content=b"{")
     assert response.status_code == 400
     assert response.json()["error"]["type"] == "BadRequestError"
@@ -190,7 +190,7 @@ async def test_models_and_health_say_what_it_is():
         (model,) = (await one.models.list()).data
     assert model.id == MODEL
     assert model.owned_by == "sabueso-understudy"
-    async with serving() as url, httpx.AsyncClient(verify=False) as http:
+    async with serving() as url, httpx2.AsyncClient(verify=False) as http:
         assert (await http.get(f"{url}/health")).status_code == 200
 
 
@@ -270,12 +270,12 @@ async def test_sigterm_lets_a_running_answer_finish():
         sys.executable, "-m", "services.understudy.server", env=environment, stderr=asyncio.subprocess.PIPE
     )
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10, verify=False) as http:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10, verify=False) as http:
             for _ in range(400):
                 try:
                     await http.get("/health")
                     break
-                except httpx.TransportError:
+                except httpx2.TransportError:
                     await asyncio.sleep(0.05)
             body = {"model": MODEL, "messages": [{"role": "user", "content": "hola"}]}
             asked = asyncio.create_task(http.post("/v1/chat/completions", json=body))

@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from services.runtime.tenants import BadTenantFile, TenantDirectory, load
@@ -62,3 +64,37 @@ def test_a_change_is_taken_up_and_a_bad_one_is_not(tmp_path):
     assert not directory.reload()
     assert set(directory.all()) == {"acme", "other"}
     assert directory.failed_reloads == 1
+
+
+def test_a_file_that_is_away_for_a_moment_changes_nothing(tmp_path):
+    directory = TenantDirectory(write(tmp_path, acme=GOOD))
+    (tmp_path / "acme.yaml").unlink()
+    (tmp_path / "acme.yaml").symlink_to(tmp_path / "nowhere")
+    assert not directory.reload()
+    assert directory.get("acme")
+    (tmp_path / "acme.yaml").unlink()
+    write(tmp_path, acme="id: acme\nmodels: [mini]\n")
+    assert directory.reload()
+    assert directory.get("acme").models == ("mini",)
+
+
+@pytest.mark.parametrize("content", [b"id: \xff", b"id: a\x00b"])
+def test_a_file_that_is_no_text_is_named(tmp_path, content):
+    (tmp_path / "acme.yaml").write_bytes(content)
+    with pytest.raises(BadTenantFile, match=r"acme\.yaml: it is not text"):
+        load(tmp_path)
+
+
+async def test_a_watched_folder_is_followed_until_it_is_closed(tmp_path):
+    directory = TenantDirectory(write(tmp_path, acme=GOOD), look_seconds=0.01)
+    directory.watch()
+    write(tmp_path, other="id: [\n")
+    while not directory.failed_reloads:
+        await asyncio.sleep(0.01)
+    write(tmp_path, other="id: other\n")
+    while "other" not in directory.all():
+        await asyncio.sleep(0.01)
+    await directory.close()
+    write(tmp_path, third="id: third\n")
+    await asyncio.sleep(0.05)
+    assert "third" not in directory.all()
