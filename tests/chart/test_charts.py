@@ -1,5 +1,6 @@
 """The charts as Helm renders them: valid for Kubernetes, and true to what the services are."""
 
+import importlib
 from pathlib import Path
 
 import helm_python
@@ -48,6 +49,20 @@ def test_the_call_graph_is_that_of_the_local_stack():
     services = yaml.safe_load(Path("charts/sabueso/values.yaml").read_text())["services"]
     for name, service in services.items():
         assert {c for c in service["calls"] if c != "gateway"} == set(CALLS.get(name, ())), name
+
+
+def settings_of(service):
+    """Environment variables that the service knows."""
+    config = importlib.import_module(f"services.{service.replace('-', '_')}.config")
+    return {f"SABUESO_{name.upper()}" for name in config.Settings.model_fields}
+
+
+def test_every_variable_is_one_that_the_service_knows(manifests):
+    """A service stops at a variable that it does not know."""
+    for name, deployment in of_kind(manifests, "Deployment").items():
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        given = {variable["name"] for variable in container["env"] if variable["name"].startswith("SABUESO_")}
+        assert given <= settings_of(name.removeprefix("try-")), name
 
 
 def test_pods_are_restricted(manifests):

@@ -23,9 +23,11 @@ helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 {{- $service := index . 2 -}}
 - name: SABUESO_PORT
   value: {{ ternary "8080" "50051" (default false $service.http) | quote }}
-{{- if not $service.http }}
 - name: SABUESO_METRICS_PORT
-  value: "9090"
+  value: {{ ternary "0" "9090" (default false $service.http) | quote }}
+{{- if $service.http }}
+- name: SABUESO_REPLICA_COUNT
+  value: {{ $service.replicas | quote }}
 {{- end }}
 - name: SABUESO_IDENTITY_SECRET
   valueFrom:
