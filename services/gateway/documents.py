@@ -127,14 +127,14 @@ class Documents:
         return await answer_of("retrieval", call)
 
     async def _cancel(self, document_id: str) -> bool:
-        """Stops the document's unfinished jobs: else they would put it back. True when there was one."""
+        """Stops the document's unfinished jobs, which would put it back, and puts failed ones away. True when any."""
         call = self._clients.ingestion.ListJobs(
             ingestion.ListJobsRequest(document_id=document_id), timeout=CALL_SECONDS
         )
         jobs = (await answer_of("ingestion", call)).jobs
-        unfinished = [job for job in jobs if job.document_id == document_id and job.status in _UNFINISHED]
-        await asyncio.gather(*(self._cancel_one(job.job_id) for job in unfinished))
-        return bool(unfinished)
+        telling = [job for job in jobs if job.document_id == document_id and job.status in _TELLING]
+        await asyncio.gather(*(self._cancel_one(job.job_id) for job in telling))
+        return bool(telling)
 
     async def _cancel_one(self, job_id: str) -> None:
         try:

@@ -99,7 +99,7 @@ class JobStore(Protocol):
         ...
 
     async def cancel(self, tenant: str, job_id: str, reason: str = "") -> Job | None:
-        """The job, cancelled if it had not finished; None when the tenant has no such job."""
+        """The job, cancelled if it had not finished or had failed; None when the tenant has no such job."""
         ...
 
     async def recover(self, owner: str) -> int:
@@ -215,6 +215,8 @@ class MemoryJobStore:
                 queue.remove(job_id)
                 if not queue:
                     self._turns.remove(tenant)
+        elif entry.job.status == "FAILED":
+            entry.job = replace(entry.job, status="CANCELLED", updated=self._clock())
         return entry.job
 
     async def recover(self, owner: str) -> int:

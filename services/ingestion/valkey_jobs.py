@@ -109,6 +109,9 @@ return 1
 _CANCEL = """
 if redis.call('HGET', job(ARGV[3]), 'tenant') ~= ARGV[2] then return 0 end
 cancel(ARGV[3], ARGV[4])
+if redis.call('HGET', job(ARGV[3]), 'status') == 'FAILED' then
+  redis.call('HSET', job(ARGV[3]), 'status', 'CANCELLED', 'updated', string.format('%.6f', now))
+end
 return 1
 """
 

@@ -110,6 +110,17 @@ class TestJobStore:
         await store.finish(replace(job, status="READY"), "w")
         assert (await store.cancel("acme", job.job_id)).status == "READY"
 
+    async def test_a_failed_job_can_be_put_away(self, make):
+        from dataclasses import replace
+
+        store = make()
+        await store.add(submission())
+        job = await store.take("w")
+        await store.finish(replace(job, status="FAILED", reason="The file is empty."), "w")
+        assert (await store.cancel("acme", job.job_id)).status == "CANCELLED"
+        assert (await store.get("acme", job.job_id)).status == "CANCELLED"
+        assert await store.take("w") is None
+
     async def test_a_job_that_is_put_back_waits_for_its_delay(self, make):
         from dataclasses import replace
 

@@ -704,6 +704,14 @@ async def test_deleting_a_document_stops_what_is_coming_in(stack):
     assert code_of(again) == (404, "not_found")
 
 
+async def test_a_failed_document_can_be_deleted(stack):
+    accepted = (await upload(stack, {"file": ("f.txt", b"A")}, collection="c", document_id="broken")).json()
+    stack.desk.jobs[accepted["job_id"]][1].status = ingestion_pb2.JOB_STATUS_FAILED
+    response = await stack.http.delete("/v1/documents/broken", headers=stack.headers())
+    assert response.json()["deleted"] is True
+    assert "broken" not in [one["id"] for one in (await stack.get("/v1/documents")).json()["data"]]
+
+
 async def test_collections_come_and_go(stack):
     body = {"description": "Contracts", "language": "es"}
     made = await stack.http.put("/v1/collections/legal", json=body, headers=stack.headers())

@@ -39,7 +39,7 @@ async function refresh(after) {
 }
 
 function row(document) {
-  const title = document.title || document.document_id;
+  const title = document.title || document.source || document.document_id;
   const opener = make("button", { class: "open", onclick: () => openDocument(document.document_id) }, title);
   const status = text(document.status) + (document.reason ? `: ${document.reason}` : "");
   const remove = make("button", { class: "quiet", "aria-label": text("remove"), title: text("remove"), onclick: () => drop(document.document_id, title) }, "✕");
