@@ -36,10 +36,10 @@ class Limits(_Part):
     """Ceilings of a tenant. 0 means unlimited."""
 
     requests_per_minute: int = Field(default=600, ge=0, description="Requests a minute.")
-    tokens_per_minute: int = Field(default=400_000, ge=0, description="Model tokens a minute.")
+    tokens_per_minute: int = Field(default=400_000, ge=0, description="Model tokens a minute; not enforced yet.")
     concurrent_requests: int = Field(default=32, ge=0, description="Requests at the same time.")
     body_bytes: int = Field(default=20 * 1024 * 1024, ge=1, description="Size of one request.")
-    daily_tokens: int = Field(default=0, ge=0, description="Model tokens a day.")
+    daily_tokens: int = Field(default=0, ge=0, description="Model tokens a day; not enforced yet.")
 
 
 class Tool(_Part):
