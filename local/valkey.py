@@ -18,5 +18,7 @@ def command(directory: Path, port: int) -> list[str]:
         # Jobs and limits must not be evicted; cache entries carry a TTL.
         "maxmemory-policy": "volatile-lru",
         "daemonize": "no",
+        # A new title is written over the environment, by which a left-over of a killed run is known.
+        "set-proc-title": "no",
     }
     return [str(get_binary_path()), *(part for name, value in options.items() for part in (f"--{name}", value))]

@@ -1,5 +1,6 @@
 """What happens when parts of the stack are lost, and when a person starts and stops it in unlucky moments."""
 
+import contextlib
 import os
 import re
 import signal
@@ -21,6 +22,16 @@ def wait_until(what, seconds=20):
     while not what():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.1)
+
+
+def processes_of(home):
+    """Whatever names the stack's folder in its command line or works in it."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if str(home) in " ".join([process.cwd(), *process.cmdline()]):
+                found.append(process.name())
+    return found
 
 
 def cache_mode(service):
@@ -147,3 +158,4 @@ def test_after_a_killed_run_the_next_one_works(tmp_path):
     finally:
         tail = run_stack(home, "down")
     assert tail.returncode == 0
+    assert processes_of(home) == [], "something is left running"
