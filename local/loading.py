@@ -31,11 +31,6 @@ class NotUp(Exception):
     """Something did not come up, or did not take its data; the message says what."""
 
 
-def write_tenants(home: Path, keys: Mapping[str, str]) -> None:
-    """The demo tenants' files, with the keys of this installation as hashes."""
-    tenants.write_tenants(home / "tenants", keys)
-
-
 async def wait_for_postgres(cluster: Cluster, check: Callable[[], None]) -> None:
     """Returns when PostgreSQL accepts connections. `check` may raise to give up early."""
     deadline = time.monotonic() + 60
@@ -87,16 +82,16 @@ async def load_documents(addresses: Mapping[str, str], signer: Signer, home: Pat
 
     Over gRPC and not through the gateway: loading must not spend the requests of a tenant with small limits.
     """
+    version = _demo_version()
     async with connect(addresses["retrieval"]) as retrieval, connect(addresses["ingestion"]) as ingestion:
         stubs = retrieval_rpc.RetrievalServiceStub(retrieval), ingestion_rpc.IngestionServiceStub(ingestion)
         for tenant_id in tenants.TENANTS:
             identity = context.Identity(tenant_id, "demo-loader")
             context.enter(context.CallContext(identity, signer.sign(identity)))
-            await _load_tenant(tenant_id, *stubs, home)
+            await _load_tenant(tenant_id, *stubs, home, version)
 
 
-async def _load_tenant(tenant_id: str, retrieval: Any, ingestion: Any, home: Path) -> None:
-    version = _demo_version()
+async def _load_tenant(tenant_id: str, retrieval: Any, ingestion: Any, home: Path, version: str) -> None:
     mark = home / f"demo-documents-{tenant_id}"
     if mark.exists() and mark.read_text() == version:
         return
@@ -143,9 +138,7 @@ async def _until_ready(ingestion: Any, ids: set[str]) -> None:
     while True:
         listed = (await ingestion.ListJobs(ingestion_pb.ListJobsRequest())).jobs
         jobs = [job for job in listed if job.document_id in ids]
-        failed = [
-            job for job in jobs if job.status in (ingestion_pb.JOB_STATUS_FAILED, ingestion_pb.JOB_STATUS_CANCELLED)
-        ]
+        failed = [job for job in jobs if job.status in _GIVEN_UP]
         if failed:
             reasons = "; ".join(f"{job.document_id}: {job.reason}" for job in failed[:3])
             raise NotUp(f"{len(failed)} demo documents were not taken: {reasons}")

@@ -60,6 +60,7 @@ class Plan:
 
 
 def plan(options: Options) -> Plan:
+    """Finds a free port for everything but the gateway, whose port a person chose."""
     names = ["postgres", "valkey", "understudy", "web_fixture", *GRPC_SERVICES]
     # From a random place, so that two stacks that start at the same time do not reach for the same ports.
     found = ports.pick(len(names) + len(GRPC_SERVICES), ports.random_start())
@@ -68,6 +69,7 @@ def plan(options: Options) -> Plan:
 
 
 def write(plan: Plan, cluster: postgres.Cluster) -> None:
+    """Makes the folders, the tenants' files and supervisord's configuration, and begins new logs."""
     for folder in ("logs", "valkey", "tenants", "secrets", "spool", "vectors"):
         (HOME / folder).mkdir(exist_ok=True)
     for old in (HOME / "logs").glob("*.log"):

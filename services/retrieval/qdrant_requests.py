@@ -59,12 +59,6 @@ def all_of(must: list[models.FieldCondition], must_not: Sequence[models.FieldCon
     return models.Filter(must=list(must), must_not=list(must_not))
 
 
-def documents_of(tenant: str, collection: str) -> models.Filter:
-    """The registry's documents of a collection."""
-    mine = [equals("kind", "document"), equals(payload.TENANT_FIELD, tenant)]
-    return all_of([*mine, equals("collection", collection)])
-
-
 def _matching(tenant: str, wanted: Filter, excluded: Sequence[str]) -> models.Filter:
     must = [equals(payload.TENANT_FIELD, tenant)]
     if wanted.collections:

@@ -104,8 +104,3 @@ class _StreamUnary(aio.StreamUnaryClientInterceptor):
         self, continuation: Callable[..., Any], client_call_details: Any, request_iterator: Any
     ) -> Any:
         return await continuation(_passed_on(client_call_details), request_iterator)
-
-
-def as_metadata(token: str) -> tuple[tuple[str, str], ...]:
-    """Metadata for a call made outside of any other, such as the gateway's."""
-    return ((METADATA_KEY, token),)
