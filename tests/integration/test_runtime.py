@@ -60,7 +60,8 @@ async def test_a_call_carries_tenant_and_deadline():
         response = await rpc.ToolCacheServiceStub(channel).BatchGet(call("x"), timeout=2)
     tenant, left = response.lookups[0].value.decode().split()
     assert tenant == "acme"
-    assert 1 < float(left) <= 2
+    # gRPC writes a timeout with three digits, rounded up: one per cent more may arrive.
+    assert 1 < float(left) <= 2 * 1.01
 
 
 async def test_a_call_without_identity_is_refused():
