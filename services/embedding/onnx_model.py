@@ -1,4 +1,4 @@
-"""Runs an embedding model in ONNX Runtime, in one worker thread with a known number of threads below it."""
+"""Runs an embedding model in ONNX Runtime, in worker threads with a known number of threads below each."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,31 +24,41 @@ class OnnxModel:
 
     has_token_vectors = True
 
-    def __init__(self, name: str, path: Path, threads: int) -> None:
-        """`threads` work on one run; several runs wait for each other."""
+    def __init__(self, name: str, path: Path, *, threads: int, parallel_runs: int) -> None:
+        """`threads` work on one run; `parallel_runs` go on at a time, twice as many where both kinds of text wait."""
         self._graph = OnnxGraph(path, threads)
         outputs = self._graph.outputs
         self._pooled = "sentence_embedding" in outputs
         self._tokens = next((one for one in ("token_embeddings", "last_hidden_state") if one in outputs), outputs[0])
         self.name = f"{name}@{self._graph.revision}"
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="onnx")
+        # Enough for all runs of both kinds: none waits in here, where there is no order and no limit.
+        self._threads = ThreadPoolExecutor(2 * parallel_runs, thread_name_prefix="onnx")
+
+    @property
+    def texts_per_run(self) -> int:
+        """How many texts are best run together: on a processor a batch is no faster than its texts one by one."""
+        return 32 if self._graph.on_gpu and not self._graph.alone else 1
 
     @classmethod
-    def load(cls, name: str, threads: int) -> tuple["OnnxModel", Path]:
+    def load(cls, name: str, *, threads: int, parallel_runs: int) -> tuple["OnnxModel", Path]:
         """The model and its folder, by directory or hub id. Raises ModelNotFound."""
         folder = locate(name, _SETTING)
-        return cls(short_name(name), model_file(folder, _SETTING), threads), folder
+        path = model_file(folder, _SETTING)
+        return cls(short_name(name), path, threads=threads, parallel_runs=parallel_runs), folder
 
-    async def run(self, windows: Sequence[Window], *, token_vectors: bool) -> list[Vectors]:
-        """One run for all windows, padded to the longest."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, windows, token_vectors)
+    async def run(self, windows: Sequence[Window], *, token_vectors: bool, deadline: float | None) -> list[Vectors]:
+        """One run for all windows, padded to the longest; one a window where neighbours would change the vectors."""
+        batches = [[window] for window in windows] if self._graph.alone else [windows]
+        loop = asyncio.get_running_loop()
+        answers = [await loop.run_in_executor(self._threads, self._run, batch, token_vectors) for batch in batches]
+        return [vectors for answer in answers for vectors in answer]
 
     async def warm_up(self) -> None:
         """Nothing to do: the encoder's first run is the warm-up."""
 
     async def close(self) -> None:
         """Lets the running batch finish."""
-        await asyncio.to_thread(self._thread.shutdown)
+        await asyncio.to_thread(self._threads.shutdown)
 
     def _run(self, windows: Sequence[Window], token_vectors: bool) -> list[Vectors]:
         wanted = ["sentence_embedding"] if self._pooled else []

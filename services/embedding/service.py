@@ -1,6 +1,5 @@
 """Translates between protobuf and the encoder."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,17 +8,22 @@ from sabueso.embedding.v1 import embedding_pb2_grpc as rpc
 from sabueso.type.v1 import vectors_pb2
 from services.embedding import sparse
 from services.embedding.encoder import Embedded, Encoder, Kind
+from services.embedding.learned_sparse import Weigher
 from services.runtime.errors import InvalidField
 
 _MAX_TEXTS, _MAX_COUNTED_TEXTS = 256, 4096
+# Signs without ink or width, of which a text may consist without saying anything.
+_UNSEEN = dict.fromkeys(map(ord, "\0\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 _KINDS = {pb.INPUT_TYPE_QUERY: Kind.QUERY, pb.INPUT_TYPE_DOCUMENT: Kind.DOCUMENT}
 
 
 class EmbeddingService(rpc.EmbeddingServiceServicer):
-    """Serves one encoder."""
+    """Serves one encoder, and what gives the sparse weights."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, weigher: Weigher, languages: Sequence[str]) -> None:
         self._encoder = encoder
+        self._weigher = weigher
+        self._languages = languages
 
     async def Embed(self, request: pb.EmbedRequest, context: Any) -> pb.EmbedResponse:
         """Raises InvalidField, and what the encoder raises."""
@@ -28,10 +32,11 @@ class EmbeddingService(rpc.EmbeddingServiceServicer):
         embedded = await self._encoder.embed(texts, kind, token_vectors=request.with_token_vectors)
         embeddings = [_to_proto(one) for one in embedded]
         if request.with_sparse:
-            weights = await asyncio.to_thread(_weigh, texts, kind, request.language)
+            weights = await self._weigher.weigh(texts, kind, request.language)
             for embedding, one in zip(embeddings, weights, strict=True):
                 embedding.sparse.CopyFrom(vectors_pb2.SparseVector(indices=one.indices, values=one.values))
-        return pb.EmbedResponse(embeddings=embeddings, model=self._encoder.model)
+                embedding.truncated |= one.truncated
+        return pb.EmbedResponse(embeddings=embeddings, model=self._model())
 
     async def CountTokens(self, request: pb.CountTokensRequest, context: Any) -> pb.CountTokensResponse:
         """Raises InvalidField."""
@@ -41,16 +46,21 @@ class EmbeddingService(rpc.EmbeddingServiceServicer):
     async def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.DescribeResponse:
         """Never fails."""
         return pb.DescribeResponse(
-            model=self._encoder.model,
+            model=self._model(),
             dimensions=self._encoder.dimensions,
             max_tokens=self._encoder.max_tokens,
             token_vectors=self._encoder.has_token_vectors,
+            languages=self._languages,
+            learned_sparse=bool(self._weigher.model),
         )
+
+    def _model(self) -> str:
+        return "+".join(filter(None, (self._encoder.model, self._weigher.model)))
 
     def _check(self, request: pb.EmbedRequest, texts: Sequence[str]) -> Kind:
         _check_count(len(texts), _MAX_TEXTS)
         for n, text in enumerate(texts):
-            if not text.replace("\0", "").strip():
+            if not text.translate(_UNSEEN).strip():
                 raise InvalidField(f"`texts[{n}]` is empty; leave blank texts out.", field=f"texts[{n}]")
         kind = _KINDS.get(request.input_type)
         if kind is None:
@@ -72,11 +82,6 @@ class EmbeddingService(rpc.EmbeddingServiceServicer):
 def _check_count(count: int, most: int) -> None:
     if not 1 <= count <= most:
         raise InvalidField(f"`texts` has {count} entries; 1 to {most} are allowed.", field="texts")
-
-
-def _weigh(texts: Sequence[str], kind: Kind, language: str) -> list[sparse.TermWeights]:
-    weigh = sparse.weigh_query if kind is Kind.QUERY else sparse.weigh_document
-    return [weigh(text, language) for text in texts]
 
 
 def _to_proto(embedded: Embedded) -> pb.Embedding:

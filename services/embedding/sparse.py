@@ -1,9 +1,10 @@
-"""BM25 term weights: the words of a text, stemmed in its language, and its codes whole."""
+"""BM25 term weights: the words of a text, stemmed in its language, its codes and clause numbers whole."""
 
 import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from qdrant_edge import Bm25, Bm25Config, DisabledStemmer, StopwordsSet
 
@@ -30,6 +31,33 @@ _JOINER = re.compile(r"[-./_:]+")
 _GLUE = "\u01c0"
 _LONGEST_CODE = 64
 
+# ERR4032 is ERR-4032: letters, then digits.
+_LETTERS_DIGITS = re.compile(r"\b([a-z]{2,6})(\d{2,12})\b")
+# ERR 4032 too: in a text when written in capitals, in a search always. "en 2025" of a text thus makes no code.
+_SPACED = re.compile(r"\b([A-Z]{2,6}) (\d{2,12})\b")
+_SPACED_QUERY = re.compile(r"\b([A-Za-z]{2,6}) (\d{2,12})\b")
+# Clause 12, cláusula 12, § 12: one term, so that it stands out among all the other twelves. Marks are gone here.
+_NUMBER = r"[.\s]{0,3}(?:n[.o]{0,2}\s)?(\d{1,4}(?:\.\d{1,4}){0,5}[a-z]?)\b"
+_CLAUSES = (
+    (
+        "clause",
+        re.compile(
+            r"(?:(?<!§)§{1,2}|\b(?:clausulas?|clauses?|sections?|secc?ion(?:es)?|secao|sec|apartados?))" + _NUMBER
+        ),
+    ),
+    ("art", re.compile(r"\b(?:art|arts|articulos?|articles?|artigos?|artikel|articolo)" + _NUMBER)),
+)
+# Scripts that are written without spaces, and Korean, whose words carry their particles: without cuts a sentence would
+# be one term. Pairs of neighbours, as in Lucene's CJKAnalyzer.
+_UNSPACED = re.compile(
+    "[\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U0003134f]+"
+    "|[\u0e00-\u0e7f]+|[\u0e80-\u0eff]+|[\u1000-\u109f]+|[\u1780-\u17ff]+"
+)
+# Soft hyphens and other signs without width stand inside words; hyphens of all kinds are one.
+_SIGNS = {ord(sign): None for sign in "\u00ad\u200b\u200c\u200d\u2060\ufeff"} | {
+    ord(sign): "-" for sign in "\u2010\u2011\u2012\u2013\u2212"
+}
+
 # Stemmers know these endings with their accent only, and half of the people who search write none. After folding,
 # `penalizacion` and `penalizaciones` would otherwise be different terms.
 _ENDINGS: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
@@ -53,15 +81,16 @@ class UnknownLanguage(ValueError):
 
 @dataclass(frozen=True)
 class TermWeights:
-    """Weights by term; both have the same length. Inverse document frequency is left to the store."""
+    """Weights by term; both have the same length. `truncated`: the tail of the text was not weighed."""
 
     indices: list[int]
     values: list[float]
+    truncated: bool = False
 
 
 def weigh_query(text: str, language: str) -> TermWeights:
     """Weight 1 for each term of a search. Raises UnknownLanguage; an empty language means no stemming."""
-    vector = _model(language).embed_query(normalise(text, language))
+    vector = _model(language).embed_query(normalise(text, language, query=True))
     return TermWeights(vector.indices, vector.values)
 
 
@@ -77,18 +106,35 @@ def check_language(language: str) -> None:
         raise UnknownLanguage(f"`{language}` is not an ISO 639-1 code such as es or en")
 
 
-def normalise(text: str, language: str) -> str:
+def normalise(text: str, language: str, *, query: bool = False) -> str:
     """The text as it is cut into terms: lower case, without accents, its codes repeated at the end as one term each.
 
     A code is found by itself and by its parts, and a document that holds it whole comes before one that holds parts.
     """
-    decomposed = unicodedata.normalize("NFKD", text).lower()
-    folded = unicodedata.normalize("NFC", _LATIN_MARKS.sub("", decomposed))
-    joined: list[str] = _JOINED.findall(folded)
-    codes = [_JOINER.sub(_GLUE, one) for one in joined if len(one) <= _LONGEST_CODE and _DIGIT.search(one)]
+    plain = unicodedata.normalize("NFKD", text.translate(_SIGNS))
+    folded = unicodedata.normalize("NFC", _LATIN_MARKS.sub("", plain.lower()))
+    codes = _codes(folded)
+    codes += [_GLUE.join(pair).lower() for pair in (_SPACED_QUERY if query else _SPACED).findall(plain)]
+    folded = _UNSPACED.sub(_pairs, folded)
     for ending, restored in _ENDINGS.get(language, ()):
         folded = ending.sub(restored, folded)
     return " ".join([folded, *codes])
+
+
+def _codes(folded: str) -> list[str]:
+    joined: list[str] = _JOINED.findall(folded)
+    codes = [_JOINER.sub(_GLUE, one) for one in joined if len(one) <= _LONGEST_CODE and _DIGIT.search(one)]
+    codes += [_GLUE.join(pair) for pair in _LETTERS_DIGITS.findall(folded)]
+    for name, clause in _CLAUSES:
+        codes += [f"{name}{_GLUE}{_JOINER.sub(_GLUE, number)}" for number in clause.findall(folded)]
+    return codes
+
+
+def _pairs(run: re.Match[str]) -> str:
+    # Marks above and below stay out: the engine would cut there.
+    letters = [sign for sign in run.group() if unicodedata.category(sign)[0] != "M"]
+    pairs = [one + other for one, other in pairwise(letters)]
+    return f" {' '.join(pairs or letters)} "
 
 
 @lru_cache(maxsize=64)

@@ -154,12 +154,19 @@ class Answer:
         }  # fmt: skip
 
     def _ended(self, ended: pb.ToolCallFinished) -> dict[str, Any]:
-        facts = {
+        facts: dict[str, Any] = {
             "status": _STATUSES.get(ended.status, "error"),
             "from_cache": ended.from_cache,
             "duration_ms": _ms(ended.duration),
             "summary": ended.summary,
         }
+        # How documents were searched, where that is more than the arguments say.
+        if ended.queries:
+            facts["queries"] = list(ended.queries)
+        if ended.query_transform:
+            facts["query_transform"] = ended.query_transform
+        if ended.collections:
+            facts["collections"] = list(ended.collections)
         call = self._calls.get(ended.call_id)
         if call is not None:
             call.update(facts)

@@ -12,7 +12,8 @@ from starlette.routing import BaseRoute
 from services.gateway.admission import Admission
 from services.gateway.chat import Chat
 from services.gateway.clients import Clients
-from services.gateway.documents import Collections, Documents
+from services.gateway.collections import Collections
+from services.gateway.documents import Documents
 from services.gateway.edge import Edge
 from services.gateway.errors import HANDLERS, ApiError, answer_failure
 from services.gateway.keys import KeyRing
@@ -75,6 +76,8 @@ def _routes(clients: Clients, pool: ModelPool, chat: Chat, readiness: Readiness)
         _route("GET", "/v1/collections/{name}", collections.get_one),
         _route("PUT", "/v1/collections/{name}", collections.put),
         _route("DELETE", "/v1/collections/{name}", collections.delete),
+        _route("POST", "/v1/collections/{name}/migrate", collections.migrate, status_code=202),
+        _route("DELETE", "/v1/collections/{name}/migrate", collections.cancel_migration),
         _route("GET", "/v1/usage", status.usage),
         _route("POST", "/v1/responses", not_offered, include_in_schema=False),
         _route("POST", "/v1/feedback", not_offered, include_in_schema=False),
@@ -131,6 +134,7 @@ _DOCUMENT_BODY = _body(
                 "title": {"type": "string"},
                 "language": {"type": "string"},
                 "metadata": {"type": "string", "description": "A JSON object of texts."},
+                "labels": {"type": "string", "description": "Who may read it: labels separated by commas."},
             },
         },
     }

@@ -58,9 +58,14 @@ class Extras(BaseModel):
     tools: list[str] = Field(default=[], max_length=50)
     max_iterations: int | None = Field(default=None, ge=1, le=10)
     deadline_ms: int | None = Field(default=None, ge=1, le=600_000)
-    query_transform: Literal["none", "auto"] = "auto"
+    query_transform: Literal["none", "hyde", "multi_query", "decompose", "step_back", "multi_step", "auto"] | None = (
+        None
+    )
     cache: Literal["use", "refresh", "off"] = "use"
     include_steps: bool = False
+    labels: list[str] | None = Field(
+        default=None, max_length=100, description="Answer a person who holds these labels only."
+    )
 
 
 class ChatMessage(BaseModel):
@@ -125,6 +130,7 @@ class Chat:
             raise ApiError(403, "The agent does not ask itself.", code="not_permitted", param="model")
         caller.require("agent")
         wanted = agent_request(asked)
+        caller.narrow(wanted.sabueso.labels)
         answer = Answer(wanted.sabueso.cache)
         call = self._call(wanted)
         events = _events(call)
@@ -243,6 +249,7 @@ def run_request(wanted: AgentRequest, deadline_seconds: float) -> pb.RunRequest:
         cache=pb.CacheMode.Value(f"CACHE_MODE_{extras.cache.upper()}"),
         max_output_tokens=wanted.max_completion_tokens or wanted.max_tokens or 0,
         temperature=wanted.temperature,
+        query_transform=extras.query_transform or "",
     )
     options.deadline.FromMilliseconds(round(deadline_seconds * 1000))
     question = turns.pop(asked)

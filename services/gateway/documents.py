@@ -1,4 +1,4 @@
-"""/v1/documents and /v1/collections: what a tenant has, how far it is, and taking it away."""
+"""/v1/documents: what a tenant has, how far it is, and taking it away."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from fastapi import Query
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import StatusCode, aio
-from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
@@ -68,7 +67,7 @@ class Documents:
         caller_of(request).require("documents")
         jobs, degraded = await self._jobs(document_id)
         try:
-            document = (await self._chunks(document_id)).document
+            document = await self._document(document_id)
         except errors.NotFound:
             document = None
         job = jobs.get(document_id)
@@ -76,12 +75,28 @@ class Documents:
             raise errors.NotFound(f"There is no document `{document_id[:200]}`.")
         return JSONResponse({**_fields(job, document), "degraded": degraded})
 
-    async def chunks(self, request: Request, document_id: str) -> JSONResponse:
-        """What was understood of a document: its passages in reading order."""
+    async def chunks(
+        self,
+        request: Request,
+        document_id: str,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+        after: str = "",
+    ) -> JSONResponse:
+        """What was understood of a document: its passages in reading order, a page at a time."""
         caller_of(request).require("documents")
-        found = await self._chunks(document_id)
+        wanted = retrieval.GetChunksRequest(document_id=document_id, page_size=limit, page_token=after)
+        found = await answer_of("retrieval", self._clients.retrieval.GetChunks(wanted, timeout=CALL_SECONDS))
         data = [passage_fields(passage) for passage in found.passages]
-        return JSONResponse({"object": "list", "document": _fields(None, found.document), "data": data})
+        following = found.next_page_token
+        return JSONResponse(
+            {
+                "object": "list",
+                "document": _fields(None, found.document),
+                "data": data,
+                "has_more": bool(following),
+                "after": following or None,
+            }
+        )
 
     async def delete(self, request: Request, document_id: str) -> JSONResponse:
         """Stops what is still coming in, and deletes; the vectors are gone when this answers."""
@@ -120,11 +135,10 @@ class Documents:
             newest.setdefault(job.document_id, job)
         return newest, []
 
-    async def _chunks(self, document_id: str) -> retrieval.GetChunksResponse:
-        call = self._clients.retrieval.GetChunks(
-            retrieval.GetChunksRequest(document_id=document_id), timeout=CALL_SECONDS
-        )
-        return await answer_of("retrieval", call)
+    async def _document(self, document_id: str) -> retrieval.Document:
+        wanted = retrieval.GetDocumentRequest(document_id=document_id)
+        call = self._clients.retrieval.GetDocument(wanted, timeout=CALL_SECONDS)
+        return (await answer_of("retrieval", call)).document
 
     async def _cancel(self, document_id: str) -> bool:
         """Stops the document's unfinished jobs, which would put it back, and puts failed ones away. True when any."""
@@ -142,56 +156,6 @@ class Documents:
         except aio.AioRpcError as error:
             if error.code() is not StatusCode.NOT_FOUND:  # it has ended and is forgotten
                 raise errors.from_rpc(error, "ingestion") or error from None
-
-
-class CollectionRequest(BaseModel):
-    """What a collection holds; the model reads it when it chooses where to look."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    description: str = ""
-    language: str = ""
-
-
-class Collections:
-    """The endpoints of collections."""
-
-    def __init__(self, clients: Clients) -> None:
-        self._clients = clients
-
-    async def list_all(self, request: Request) -> JSONResponse:
-        """All collections by name."""
-        return JSONResponse({"object": "list", "data": [_collection(one) for one in await self._all(request)]})
-
-    async def get_one(self, request: Request, name: str) -> JSONResponse:
-        """One collection."""
-        for one in await self._all(request):
-            if one.name == name:
-                return JSONResponse(_collection(one))
-        raise errors.NotFound(f"There is no collection `{name[:100]}`.")
-
-    async def put(self, request: Request, name: str, asked: CollectionRequest) -> JSONResponse:
-        """Creates a collection, or changes its description."""
-        caller_of(request).require("documents")
-        wanted = retrieval.Collection(name=name, description=asked.description, language=asked.language)
-        call = self._clients.retrieval.PutCollection(
-            retrieval.PutCollectionRequest(collection=wanted), timeout=CALL_SECONDS
-        )
-        return JSONResponse(_collection((await answer_of("retrieval", call)).collection))
-
-    async def delete(self, request: Request, name: str) -> JSONResponse:
-        """Deletes a collection with all its documents."""
-        caller_of(request).require("documents")
-        call = self._clients.retrieval.DeleteCollection(
-            retrieval.DeleteCollectionRequest(name=name), timeout=CALL_SECONDS
-        )
-        count = (await answer_of("retrieval", call)).document_count
-        return JSONResponse({"name": name, "object": "collection", "deleted": True, "document_count": count})
-
-    async def _all(self, request: Request) -> list[retrieval.Collection]:
-        caller_of(request).require("documents")
-        call = self._clients.retrieval.ListCollections(retrieval.ListCollectionsRequest(), timeout=CALL_SECONDS)
-        return list((await answer_of("retrieval", call)).collections)
 
 
 def _fields(job: ingestion.Job | None, document: retrieval.Document | None) -> dict[str, Any]:
@@ -213,20 +177,14 @@ def _fields(job: ingestion.Job | None, document: retrieval.Document | None) -> d
         "language": stored.language,
         "metadata": dict(stored.metadata),
         "chunk_count": stored.chunk_count or known.chunk_count,
-        "page_count": known.page_count or None,
-        "content_hash": stored.content_hash or None,
+        "page_count": stored.page_count or known.page_count or None,
+        "total_chunk_count": (known.total_chunk_count or None) if telling else None,
+        "warnings": list(known.warnings),
+        "labels": list(telling.labels if telling else stored.labels),
+        "content_sha256": (telling or stored).content_sha256 or None,
+        "embedding_model": stored.embedding_model or None,
         "created_at": _time(known.create_time),
         "updated_at": _time(telling.update_time if telling else stored.update_time),
-    }
-
-
-def _collection(collection: retrieval.Collection) -> dict[str, Any]:
-    return {
-        "name": collection.name,
-        "object": "collection",
-        "description": collection.description,
-        "language": collection.language,
-        "document_count": collection.document_count,
     }
 
 

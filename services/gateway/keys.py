@@ -3,10 +3,12 @@
 import hashlib
 import hmac
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from services.gateway.errors import ApiError
-from services.runtime.context import Identity
+from services.runtime import context
+from services.runtime.context import ALL_LABELS, Identity
 from services.runtime.errors import Unauthenticated
 from services.runtime.identity import Signer
 from services.runtime.tenants import Key, Tenant, TenantDirectory
@@ -23,12 +25,25 @@ class Caller:
     tenant: Tenant
     identity: Identity
     token: str
+    signer: Signer = field(repr=False)
     internal: bool = False
 
     def require(self, scope: str) -> None:
         """Raises a 403 when the key lacks `scope`."""
         if scope not in self.identity.scopes and not self.internal:
             raise ApiError(403, f"This key lacks the scope `{scope}`.", code="insufficient_scope")
+
+    def narrow(self, labels: Sequence[str] | None) -> None:
+        """From here on the request acts for a person who holds no more than `labels`; None changes nothing.
+
+        An application has one key and many users: it says whose labels count. They never open more than the key does.
+        """
+        if labels is None:
+            return
+        held = self.identity.labels
+        kept = tuple(one for one in dict.fromkeys(labels) if one != ALL_LABELS and (ALL_LABELS in held or one in held))
+        identity = replace(self.identity, labels=kept)
+        context.enter(context.CallContext(identity, self.signer.sign(identity, _VALID_SECONDS)))
 
 
 class KeyRing:
@@ -50,8 +65,8 @@ class KeyRing:
         if found is None or not hmac.compare_digest(found[1].sha256, digest):
             return None
         tenant, record = found
-        identity = Identity(tenant.id, record.id, record.scopes)
-        return Caller(tenant, identity, self._token(digest, identity))
+        identity = Identity(tenant.id, record.id, record.scopes, record.labels)
+        return Caller(tenant, identity, self._token(digest, identity), self._signer)
 
     def bearer_of(self, token: str) -> Caller | None:
         """Who a signed identity speaks for, or None. One of our services sends it, such as the orchestrator."""
@@ -60,7 +75,7 @@ class KeyRing:
         except Unauthenticated:
             return None
         tenant = self._tenants.get(identity.tenant)
-        return None if tenant is None else Caller(tenant, identity, token, internal=True)
+        return None if tenant is None else Caller(tenant, identity, token, self._signer, internal=True)
 
     def _token(self, digest: str, identity: Identity) -> str:
         reuse_until, token = self._tokens.get(digest, (0.0, ""))

@@ -42,6 +42,20 @@ class Described(BaseModel):
     title: str = ""
     language: str = ""
     metadata: dict[str, str] = {}
+    labels: list[str] = Field(default=[], max_length=50, description="Who may read it; none: all of the tenant.")
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _listed(cls, value: JsonValue) -> JsonValue:
+        """In a form labels are separated by commas, or a JSON list."""
+        if not isinstance(value, str):
+            return value
+        if not value.lstrip().startswith("["):
+            return [one.strip() for one in value.split(",") if one.strip()]
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise ValueError("it is not valid JSON") from None
 
     @field_validator("metadata", mode="before")
     @classmethod
@@ -197,6 +211,7 @@ async def _messages(document: _Document) -> AsyncIterator[pb.SubmitRequest]:
             language=described.language,
             metadata=described.metadata,
             source=document.source,
+            labels=described.labels,
         )
     )
     while piece := await document.content.read(_PIECE_BYTES):

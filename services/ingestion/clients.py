@@ -10,8 +10,8 @@ from sabueso.embedding.v1 import embedding_pb2 as embedding_pb
 from sabueso.embedding.v1 import embedding_pb2_grpc as embedding_rpc
 from sabueso.retrieval.v1 import retrieval_pb2 as retrieval_pb
 from sabueso.retrieval.v1 import retrieval_pb2_grpc as retrieval_rpc
-from services.ingestion.chunking import Chunk
-from services.ingestion.document import Description, Model, StoredDocument
+from services.ingestion.cutting.chunking import Chunk, Chunking, Strategy
+from services.ingestion.document import Collection, Description, Model, StoredDocument
 from services.runtime import errors
 
 log = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 EMBEDDING = embedding_pb.DESCRIPTOR.services_by_name["EmbeddingService"]
 RETRIEVAL = retrieval_pb.DESCRIPTOR.services_by_name["RetrievalService"]
 
-_MOST_COUNTED = 4096
+_MOST_COUNTED, _MOST_EMBEDDED = 4096, 32
 _MOST_CHARACTERS = 2_000_000
 _SHORT_SECONDS = 10
 _EMBED_SECONDS = 120
@@ -43,12 +43,12 @@ class EmbeddingClient:
             answer = await self._stub.Describe(embedding_pb.DescribeRequest(), timeout=_SHORT_SECONDS)
         except aio.AioRpcError as error:
             raise _understood(error, "embedding") from error
-        return Model(answer.model, answer.max_tokens, answer.token_vectors)
+        return Model(answer.model, answer.max_tokens, answer.token_vectors, answer.learned_sparse)
 
     async def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """See Embedder."""
         counts: list[int] = []
-        for batch in _batches(texts):
+        for batch in _batches(texts, _MOST_COUNTED):
             try:
                 request = embedding_pb.CountTokensRequest(texts=batch)
                 answer = await self._stub.CountTokens(request, timeout=_EMBED_SECONDS)
@@ -66,18 +66,63 @@ class EmbeddingClient:
             with_sparse=True,
             with_token_vectors=token_vectors,
         )
-        try:
-            answer = await self._stub.Embed(request, timeout=_EMBED_SECONDS)
-        except aio.AioRpcError as error:
-            raise _understood(error, "embedding") from error
+        answer = await self._embed(request)
+        if truncated := sum(embedding.truncated for embedding in answer.embeddings):
+            log.warning("passages were longer than the model's window", extra={"chunk_count": truncated})
         return [embedding.SerializeToString() for embedding in answer.embeddings]
 
+    async def embed_dense(self, texts: Sequence[str]) -> list[Sequence[float]]:
+        """See Embedder."""
+        vectors: list[Sequence[float]] = []
+        for batch in _batches(texts, _MOST_EMBEDDED):
+            request = embedding_pb.EmbedRequest(texts=batch, input_type=embedding_pb.INPUT_TYPE_DOCUMENT)
+            vectors += [embedding.dense for embedding in (await self._embed(request)).embeddings]
+        return vectors
 
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    async def _embed(self, request: embedding_pb.EmbedRequest) -> embedding_pb.EmbedResponse:
+        try:
+            return await self._stub.Embed(request, timeout=_EMBED_SECONDS)
+        except aio.AioRpcError as error:
+            raise _understood(error, "embedding") from error
+
+
+class EmbeddingClients:
+    """Embedders over gRPC: one service or several, with a model each."""
+
+    def __init__(self, clients: Sequence[EmbeddingClient]) -> None:
+        """The first is the default one."""
+        self._clients = clients
+
+    async def embedder_for(self, model: str) -> EmbeddingClient:
+        """See Embedders."""
+        served: list[str] = []
+        lost: errors.ServiceError | None = None
+        for client in self._clients:
+            if not model:
+                return client
+            try:
+                described = await client.describe()
+            except (errors.DependencyFailed, errors.Overloaded, errors.DeadlineExceeded) as error:
+                lost = error
+                continue
+            if described.name == model:
+                return client
+            served.append(described.name)
+        if lost is not None:  # it may be the very one
+            raise lost
+        known = ", ".join(f"`{name}`" for name in served)
+        raise errors.ModelMismatch(
+            f"The collection's vectors come from the model `{model}`, and the embedding service has {known}; migrate"
+            " the collection (`sabueso collections migrate`), or serve its model, too.",
+            model=model,
+        )
+
+
+def _batches(texts: Sequence[str], most: int) -> Iterator[list[str]]:
     batch: list[str] = []
     characters = 0
     for text in texts:
-        if batch and (len(batch) == _MOST_COUNTED or characters + len(text) > _MOST_CHARACTERS):
+        if batch and (len(batch) == most or characters + len(text) > _MOST_CHARACTERS):
             yield batch
             batch, characters = [], 0
         batch.append(text)
@@ -92,28 +137,26 @@ class RetrievalClient:
     def __init__(self, channel: aio.Channel) -> None:
         self._stub = retrieval_rpc.RetrievalServiceStub(channel)
 
-    async def collections(self) -> dict[str, str]:
+    async def collections(self) -> dict[str, Collection]:
         """See Index."""
         try:
             request = retrieval_pb.ListCollectionsRequest()
             answer = await self._stub.ListCollections(request, timeout=_SHORT_SECONDS)
         except aio.AioRpcError as error:
             raise _understood(error, "retrieval") from error
-        return {collection.name: collection.language for collection in answer.collections}
+        return {one.name: _collection(one) for one in answer.collections}
 
     async def stored(self, document_id: str) -> StoredDocument | None:
-        """See Index. None also for a document that is too long for one message: then it is stored anew."""
+        """See Index."""
         try:
-            request = retrieval_pb.GetChunksRequest(document_id=document_id)
-            answer = await self._stub.GetChunks(request, timeout=_EMBED_SECONDS)
+            request = retrieval_pb.GetDocumentRequest(document_id=document_id)
+            document = (await self._stub.GetDocument(request, timeout=_SHORT_SECONDS)).document
         except aio.AioRpcError as error:
             known = _understood(error, "retrieval")
-            if isinstance(known, errors.NotFound) or known is error:
+            if isinstance(known, errors.NotFound):
                 return None
             raise known from error
-        pages = max((passage.page for passage in answer.passages), default=0)
-        document = answer.document
-        return StoredDocument(document.content_hash, document.title, document.chunk_count, pages)
+        return StoredDocument(document.content_hash, document.title, document.chunk_count, document.page_count)
 
     async def put(self, document: Description, chunks: Iterator[tuple[Chunk, bytes]]) -> int:
         """See Index."""
@@ -122,6 +165,29 @@ class RetrievalClient:
         except aio.AioRpcError as error:
             raise _understood(error, "retrieval") from error
         return answer.chunk_count
+
+
+_STRATEGIES: dict[int, Strategy] = {
+    retrieval_pb.CHUNKING_STRATEGY_UNSPECIFIED: "structure",
+    retrieval_pb.CHUNKING_STRATEGY_STRUCTURE: "structure",
+    retrieval_pb.CHUNKING_STRATEGY_FIXED: "fixed",
+    retrieval_pb.CHUNKING_STRATEGY_SENTENCES: "sentences",
+    retrieval_pb.CHUNKING_STRATEGY_RECURSIVE: "recursive",
+    retrieval_pb.CHUNKING_STRATEGY_SEMANTIC: "semantic",
+    retrieval_pb.CHUNKING_STRATEGY_CODE: "code",
+}
+
+
+def _collection(collection: retrieval_pb.Collection) -> Collection:
+    said = collection.chunking
+    chunking = Chunking(
+        _STRATEGIES[said.strategy],
+        max_tokens=said.max_tokens,
+        min_tokens=said.min_tokens,
+        overlap_tokens=said.overlap_tokens if said.HasField("overlap_tokens") else None,
+        parent_tokens=said.parent_tokens,
+    )
+    return Collection(collection.language, chunking, collection.embedding_model)
 
 
 async def _upsert(
@@ -137,6 +203,10 @@ async def _upsert(
             metadata=document.metadata,
             content_hash=document.fingerprint,
             embedding_model=document.model,
+            labels=document.labels,
+            content_sha256=document.content_sha256,
+            page_count=document.page_count,
+            learned_sparse=document.learned_sparse,
         )
     )
     for number, (chunk, vectors) in enumerate(chunks):
@@ -150,6 +220,8 @@ async def _upsert(
                 sparse=embedding.sparse,
                 token_vectors=embedding.token_vectors if embedding.HasField("token_vectors") else None,
                 token_count=chunk.token_count,
+                context=chunk.context,
+                parent_text=chunk.parent_text,
             )
         )
         if number % 64 == 63:

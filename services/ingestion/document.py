@@ -1,32 +1,44 @@
 """One document on its way: parse, cut, embed, store. Knows other services only by the protocols here."""
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import PurePath
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from services.ingestion import chunking, language, metrics
-from services.ingestion.chunking import Chunk, Sizes
+from services.ingestion import metrics
+from services.ingestion.cutting import strategies
+from services.ingestion.cutting.chunking import Chunk, Chunking, Sizes, Tools
+from services.ingestion.fingerprints import content_key, cut_mark, document_mark
 from services.ingestion.jobs import Job, Submission
-from services.ingestion.parsed import Block, Parsed, Unreadable
+from services.ingestion.parsed import Parsed, Unreadable
 from services.ingestion.parsing import Parser
+from services.ingestion.reading import below_title, language_of, title_of
 from services.ingestion.spool import Spool
+from services.runtime.errors import InvalidField, ModelMismatch, NotFound
 
-# Part of the fingerprint: a change here makes the same file be read, cut and embedded anew.
-PIPELINE_VERSION = 1
 _BATCH_TEXTS = 32
 
 
 @dataclass(frozen=True)
 class Model:
-    """The embedding model. `window_tokens` includes prefix and special tokens."""
+    """The embedding model. `window_tokens` includes prefix and special tokens.
+
+    `learned_sparse`: its sparse weights need no frequencies of the collection.
+    """
 
     name: str
     window_tokens: int
     token_vectors: bool
+    learned_sparse: bool = False
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What a collection asks of its documents. `model` is that of its vectors, empty while it has none."""
+
+    language: str = ""
+    chunking: Chunking = field(default_factory=Chunking)
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,10 @@ class Description:
     metadata: dict[str, str]
     fingerprint: str
     model: str
+    labels: tuple[str, ...] = ()
+    content_sha256: str = ""
+    page_count: int = 0
+    learned_sparse: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,27 +77,51 @@ class Embedder(Protocol):
         ...
 
     async def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text, any number of texts."""
+        """Tokens of each text, any number of texts; prefix and special tokens not counted."""
         ...
 
     async def embed(self, texts: Sequence[str], language: str, *, token_vectors: bool) -> list[bytes]:
         """Vectors of each text, encoded; at most 32 texts."""
         ...
 
+    async def embed_dense(self, texts: Sequence[str]) -> list[Sequence[float]]:
+        """Dense vectors alone, of unit length; any number of texts."""
+        ...
+
+
+class Embedders(Protocol):
+    """The embedding services that there are: collections may have different models."""
+
+    async def embedder_for(self, model: str) -> Embedder:
+        """The service that serves `model` (as `Model.name`); empty: the default one. Raises ModelMismatch."""
+        ...
+
+
+class VectorCache(Protocol):
+    """Vectors of texts that were embedded before. A lost entry costs time only: no method ever raises."""
+
+    async def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        """What `Embedder.embed` gave for each key, or None. Keys are SHA-256 in hex."""
+        ...
+
+    async def put(self, pairs: Sequence[tuple[str, bytes]]) -> None:
+        """Remembers vectors by key."""
+        ...
+
 
 class Index(Protocol):
     """Where passages are kept. All raise the errors of services/runtime."""
 
-    async def collections(self) -> dict[str, str]:
-        """The tenant's collections and the language of each, or empty."""
+    async def collections(self) -> dict[str, Collection]:
+        """The tenant's collections by name."""
         ...
 
     async def stored(self, document_id: str) -> StoredDocument | None:
-        """The document as stored, or None."""
+        """The document as stored, without its passages, or None."""
         ...
 
     async def put(self, document: Description, chunks: Iterator[tuple[Chunk, bytes]]) -> int:
-        """Stores or replaces a document as a whole; the number of its chunks."""
+        """Stores or replaces a document as a whole; the number of its chunks. Raises ModelMismatch."""
         ...
 
 
@@ -93,63 +133,91 @@ Progress = Callable[[Job], Awaitable[None]]
 
 
 @dataclass(frozen=True)
+class _Plan:
+    """How a document is to be made, as its collection wants it now. `mark` changes with whatever changes the result."""
+
+    collection: Collection
+    embedder: Embedder
+    model: Model
+    sizes: Sizes
+    mark: str
+
+
+@dataclass(frozen=True)
 class Pipeline:
-    """Takes a document from file to index. `token_vector_chunks`: longer documents are stored without token vectors."""
+    """Takes a document from file to index. `sizes` are those of collections that set none.
+
+    `token_vector_chunks`: longer documents are stored without token vectors. `max_document_chunks`: what retrieval
+    takes; a longer document fails before it is embedded.
+    """
 
     parser: Parser
     spool: Spool
-    embedder: Embedder
+    embedders: Embedders
     index: Index
+    cache: VectorCache
     sizes: Sizes
     token_vector_chunks: int
+    max_document_chunks: int = 20_000
 
     async def run(self, job: Job, progress: Progress) -> Job:
         """The job in its final state READY. Calls `progress` at each step, which raises Stopped to end it.
 
         Raises Unreadable, and the errors of services/runtime.
         """
+        collection = await self._collection(job.submission)
+        try:
+            return await self._run(job, collection, progress)
+        except ModelMismatch:
+            now = await self._collection(job.submission)
+            if now.model == collection.model:
+                raise
+            # It moved to another model while this document was made for the old one.
+            return await self._run(job, now, progress)
+
+    async def _collection(self, submission: Submission) -> Collection:
+        """As it is now: it may have changed since the document was sent."""
+        collection = (await self.index.collections()).get(submission.collection)
+        if collection is None:
+            raise NotFound(f"There is no collection `{submission.collection}` any more.")
+        return collection
+
+    async def _run(self, job: Job, collection: Collection, progress: Progress) -> Job:
         submission = job.submission
-        model = await self.embedder.describe()
-        mark = fingerprint(submission, model, self.sizes)
+        plan = await self._plan(submission, collection)
         stored = await self.index.stored(submission.document_id)
-        if stored is not None and stored.fingerprint == mark:
-            return replace(
-                job,
-                status="READY",
-                reason="",
-                title=stored.title,
-                chunk_count=stored.chunk_count,
-                page_count=stored.page_count,
-            )
-        job = replace(job, status="PARSING", chunk_count=0)
+        if stored is not None and stored.fingerprint == plan.mark:
+            job = replace(job, title=stored.title, page_count=stored.page_count, total_chunk_count=stored.chunk_count)
+            return replace(job, status="READY", reason="", chunk_count=stored.chunk_count)
+        job = replace(job, status="PARSING", chunk_count=0, total_chunk_count=0)
         await progress(job)
         parsed = await self._parse(submission)
-        job = replace(job, title=title_of(submission, parsed), page_count=parsed.page_count)
-        with metrics.STAGE_SECONDS.labels("cut").time():
-            sizes = self.sizes.within(model.window_tokens)
-            # An id in the place of a title would only blur the vectors.
-            title = "" if job.title == submission.document_id else job.title
-            chunks = await chunking.cut(_below_title(parsed), title, sizes, self.embedder.count_tokens)
-        job = replace(job, status="EMBEDDING")
+        title = title_of(submission, parsed)
+        job = replace(job, title=title, page_count=parsed.page_count, warnings=parsed.warnings)
+        chunks = await self._cut(submission, parsed, title, plan)
+        job = replace(job, status="EMBEDDING", total_chunk_count=len(chunks))
         await progress(job)
-        spoken = await asyncio.to_thread(_language, submission, parsed)
+        language = await asyncio.to_thread(language_of, submission, parsed)
+        mark = await asyncio.to_thread(cut_mark, plan.mark, chunks)
         with metrics.STAGE_SECONDS.labels("embed").time():
-            job = await self._embed(job, chunks, mark, spoken, model, progress)
-        description = Description(
-            submission.document_id,
-            submission.collection,
-            job.title,
-            submission.source or submission.filename,
-            spoken,
-            dict(submission.metadata),
-            mark,
-            model.name,
-        )
+            job = await self._embed(job, chunks, mark, language, plan, progress)
+        description = _description(submission, parsed, title, language, plan)
         with metrics.STAGE_SECONDS.labels("store").time():
             vectors = self.spool.vectors(submission.job_id, mark).read()
             count = await self.index.put(description, zip(chunks, vectors, strict=True))
         metrics.CHUNKS.inc(count)
-        return replace(job, status="READY", reason="", chunk_count=count)
+        return replace(job, status="READY", reason="", chunk_count=count, total_chunk_count=count)
+
+    async def _plan(self, submission: Submission, collection: Collection) -> _Plan:
+        try:
+            sizes = collection.chunking.sizes(self.sizes)
+        except ValueError as error:
+            raise InvalidField(f"Chunking of `{submission.collection}`: {error}", field="chunking") from error
+        embedder = await self.embedders.embedder_for(collection.model)
+        model = await embedder.describe()
+        made_by = [model.name, model.window_tokens, model.token_vectors, self.token_vector_chunks]
+        mark = document_mark(submission, made_by, collection.chunking.strategy, sizes)
+        return _Plan(collection, embedder, model, sizes, mark)
 
     async def _parse(self, submission: Submission) -> Parsed:
         path = self.spool.content(submission.job_id)
@@ -158,57 +226,66 @@ class Pipeline:
         with metrics.STAGE_SECONDS.labels("parse").time():
             return await self.parser.parse(path, submission.filename, submission.content_type)
 
+    async def _cut(self, submission: Submission, parsed: Parsed, title: str, plan: _Plan) -> list[Chunk]:
+        # An id in the place of a title would only blur the vectors.
+        title = "" if title == submission.document_id else title
+        tools = Tools(plan.embedder.count_tokens, plan.embedder.embed_dense, plan.model.window_tokens)
+        with metrics.STAGE_SECONDS.labels("cut").time():
+            strategy = plan.collection.chunking.strategy
+            chunks = await strategies.cut(below_title(parsed), title, strategy, plan.sizes, tools)
+        if not chunks:
+            raise Unreadable("The file holds no text.")
+        if len(chunks) > self.max_document_chunks:
+            most = f"at most {self.max_document_chunks} are stored of one document"
+            raise Unreadable(f"The document would be cut into {len(chunks)} passages, and {most}; split it up.")
+        return chunks
+
     async def _embed(
-        self, job: Job, chunks: list[Chunk], mark: str, language: str, model: Model, progress: Progress
+        self, job: Job, chunks: list[Chunk], mark: str, language: str, plan: _Plan, progress: Progress
     ) -> Job:
         """Fills the spool's vector file, going on where an earlier attempt stopped."""
-        token_vectors = model.token_vectors and len(chunks) <= self.token_vector_chunks
+        token_vectors = plan.model.token_vectors and len(chunks) <= self.token_vector_chunks
+        made_by = [job.submission.tenant, plan.model.name, language, token_vectors]
         file = await asyncio.to_thread(self.spool.vectors, job.job_id, mark)
+        if file.count == len(chunks):
+            job = replace(job, chunk_count=file.count)
+            await progress(job)
         while file.count < len(chunks):
             batch = chunks[file.count : file.count + _BATCH_TEXTS]
-            texts = [chunk.embedded for chunk in batch]
-            vectors = await self.embedder.embed(texts, language, token_vectors=token_vectors)
-            await asyncio.to_thread(file.append, vectors)
+            texts = {content_key(made_by, chunk.embedded): chunk.embedded for chunk in batch}
+            vectors = await self._vectors(texts, language, plan.embedder, token_vectors=token_vectors)
+            records = [vectors[content_key(made_by, chunk.embedded)] for chunk in batch]
+            await asyncio.to_thread(file.append, records)
             job = replace(job, chunk_count=file.count)
             await progress(job)
         return job
 
+    async def _vectors(
+        self, texts: dict[str, str], language: str, embedder: Embedder, *, token_vectors: bool
+    ) -> dict[str, bytes]:
+        """By key. Only texts that were not embedded before go to the model."""
+        known = dict(zip(texts, await self.cache.get(list(texts)), strict=True))
+        vectors = {key: vector for key, vector in known.items() if vector is not None}
+        if missing := [key for key in texts if key not in vectors]:
+            made = await embedder.embed([texts[key] for key in missing], language, token_vectors=token_vectors)
+            new = list(zip(missing, made, strict=True))
+            await self.cache.put(new)
+            vectors.update(new)
+        return vectors
 
-def fingerprint(submission: Submission, model: Model, sizes: Sizes) -> str:
-    """Changes with whatever would change the stored document: bytes, options, model, way of cutting."""
-    parts = [
-        PIPELINE_VERSION,
-        submission.content_sha256,
+
+def _description(submission: Submission, parsed: Parsed, title: str, language: str, plan: _Plan) -> Description:
+    return Description(
+        submission.document_id,
         submission.collection,
-        submission.filename,
-        submission.content_type,
-        submission.title,
-        submission.language,
-        submission.collection_language,
-        submission.source,
-        sorted(submission.metadata.items()),
-        [model.name, model.window_tokens, model.token_vectors],
-        [sizes.min_tokens, sizes.max_tokens, sizes.overlap_tokens],
-    ]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def _below_title(parsed: Parsed) -> list[Block]:
-    """The blocks, their sections without the document's own title: whoever sees a section sees the title beside it."""
-    own = (parsed.title,)
-    return [replace(block, section=block.section[1:]) if block.section[:1] == own else block for block in parsed.blocks]
-
-
-def title_of(submission: Submission, parsed: Parsed) -> str:
-    """As the sender says, else as the document says, else the file name."""
-    own = " ".join(parsed.title.split())[:300]
-    return submission.title or own or PurePath(submission.filename).stem or submission.document_id
-
-
-def _language(submission: Submission, parsed: Parsed) -> str:
-    """In which the words are stemmed, too: retrieval stems queries in the languages of the documents."""
-    if submission.language:
-        return submission.language
-    text = "\n".join(block.text for block in parsed.blocks[:2000])[:200_000]
-    # What a page declares is often the template's language, so the text itself is asked first.
-    return language.detect(text) or language.known(parsed.language) or submission.collection_language
+        title,
+        submission.source or submission.filename,
+        language,
+        dict(submission.metadata),
+        plan.mark,
+        plan.model.name,
+        submission.labels,
+        submission.content_sha256,
+        parsed.page_count,
+        plan.model.learned_sparse,
+    )

@@ -1,20 +1,23 @@
 """The jobs: what was accepted, how far it is, and whose turn it is. Outlives the process."""
 
-import time
-from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 Status = Literal["QUEUED", "PARSING", "EMBEDDING", "READY", "FAILED", "CANCELLED"]
 
 SUPERSEDED = "A newer version of the document was submitted."
 MOST_LISTED = 1000
+# How soon a job is looked at again that waits for an older one of its document to be stored.
+WAIT_FOR_STORING_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What was asked for. Never changes."""
+    """What was asked for. Never changes.
+
+    `labels` say who may read the document, `caller_labels` what the sender may read: its job may do no more.
+    """
 
     job_id: str
     tenant: str
@@ -29,18 +32,22 @@ class Submission:
     source: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     content_sha256: str = ""
+    labels: tuple[str, ...] = ()
+    caller_labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Job:
-    """A submission and how far it is. Times are seconds since 1970."""
+    """A submission and how far it is. Times are seconds since 1970. `total_chunk_count` is 0 until it is known."""
 
     submission: Submission
     status: Status = "QUEUED"
     reason: str = ""
     title: str = ""
     chunk_count: int = 0
+    total_chunk_count: int = 0
     page_count: int = 0
+    warnings: tuple[str, ...] = ()
     attempts: int = 0
     created: float = 0
     updated: float = 0
@@ -55,23 +62,37 @@ class Job:
         """Whether anything is still to be done."""
         return self.status in ("QUEUED", "PARSING", "EMBEDDING")
 
+    @property
+    def is_storing(self) -> bool:
+        """Whether all vectors are made. What follows is the switch to the new document, which nothing can stop."""
+        return self.status == "EMBEDDING" and 0 < self.total_chunk_count == self.chunk_count
+
 
 class QueueFull(Exception):
-    """No more unfinished jobs are accepted now."""
+    """No more unfinished jobs are accepted now: of all tenants, or of this one whose share is used up."""
+
+    def __init__(self, *, of_tenant: bool) -> None:
+        super().__init__("the tenant's share of the queue is full" if of_tenant else "the queue is full")
+        self.of_tenant = of_tenant
 
 
 class JobStore(Protocol):
-    """Jobs of all tenants. Tenants are served in turn, first come first served within each.
+    """Jobs of all tenants. Whoever was served longest ago comes first; first come, first served within a tenant.
 
     A worker holds a job by a lease: when it dies without a word, the lease ends and another takes the job up again.
+    A job that is storing can be neither cancelled nor overtaken by a newer one of its document: what it leaves in the
+    index is then always known.
     """
 
-    async def check_room(self) -> None:
+    async def check_room(self, tenant: str) -> None:
         """Raises QueueFull."""
         ...
 
     async def add(self, submission: Submission) -> Job:
-        """Queues a job; an unfinished one for the same document is cancelled. Raises QueueFull."""
+        """Queues a job; an unfinished one for the same document is cancelled. Raises QueueFull.
+
+        When this returns, the job outlives a crash of the store as far as the store can promise it at all.
+        """
         ...
 
     async def get(self, tenant: str, job_id: str) -> Job | None:
@@ -99,7 +120,10 @@ class JobStore(Protocol):
         ...
 
     async def cancel(self, tenant: str, job_id: str, reason: str = "") -> Job | None:
-        """The job, cancelled if it had not finished or had failed; None when the tenant has no such job."""
+        """The job, cancelled if it had not finished or had failed, and unchanged while it is storing.
+
+        None when the tenant has no such job.
+        """
         ...
 
     async def recover(self, owner: str) -> int:
@@ -113,149 +137,3 @@ class JobStore(Protocol):
     async def close(self) -> None:
         """Lets go of connections."""
         ...
-
-
-@dataclass
-class _Entry:
-    job: Job
-    owner: str = ""
-    lease_end: float = 0
-    due: float = 0
-
-
-class MemoryJobStore:
-    """Keeps jobs in this process only: for tests and try-outs."""
-
-    def __init__(
-        self,
-        *,
-        max_open: int = 1000,
-        lease_seconds: float = 30,
-        retention_seconds: float = 30 * 86400,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._max_open = max_open
-        self._lease_seconds = lease_seconds
-        self._retention_seconds = retention_seconds
-        self._clock = clock
-        self._entries: dict[str, _Entry] = {}
-        self._newest: dict[tuple[str, str], str] = {}
-        self._queues: dict[str, deque[str]] = {}
-        self._turns: deque[str] = deque()
-
-    async def check_room(self) -> None:
-        if len(await self.open_ids()) >= self._max_open:
-            raise QueueFull
-
-    async def add(self, submission: Submission) -> Job:
-        await self.check_room()
-        self._forget_old()
-        key = submission.tenant, submission.document_id
-        if before := self._newest.get(key):
-            await self.cancel(submission.tenant, before, SUPERSEDED)
-        now = self._clock()
-        job = Job(submission, title=submission.title, created=now, updated=now)
-        self._entries[job.job_id] = _Entry(job)
-        self._newest.pop(key, None)
-        self._newest[key] = job.job_id
-        self._enqueue(job)
-        return job
-
-    async def get(self, tenant: str, job_id: str) -> Job | None:
-        entry = self._entries.get(job_id)
-        return entry.job if entry and entry.job.submission.tenant == tenant else None
-
-    async def newest(self, tenant: str, document_id: str = "") -> list[Job]:
-        wanted = [job_id for (owner, document), job_id in self._newest.items()
-                  if owner == tenant and document_id in ("", document)]  # fmt: skip
-        return [self._entries[job_id].job for job_id in reversed(wanted)][:MOST_LISTED]
-
-    async def take(self, owner: str) -> Job | None:
-        now = self._clock()
-        for entry in self._entries.values():
-            if entry.owner and entry.lease_end <= now:
-                self._release(entry)
-            elif entry.due and entry.due <= now:
-                entry.due = 0
-                self._enqueue(entry.job)
-        if not self._turns:
-            return None
-        tenant = self._turns.popleft()
-        entry = self._entries[self._queues[tenant].popleft()]
-        if self._queues[tenant]:
-            self._turns.append(tenant)
-        entry.owner, entry.lease_end = owner, now + self._lease_seconds
-        entry.job = replace(entry.job, attempts=entry.job.attempts + 1)
-        return entry.job
-
-    async def keep(self, job: Job, owner: str) -> bool:
-        return self._store(job, owner, lease_end=self._clock() + self._lease_seconds) is not None
-
-    async def finish(self, job: Job, owner: str) -> bool:
-        entry = self._store(job, owner, lease_end=0)
-        if entry is not None:
-            entry.owner = ""
-        return entry is not None
-
-    async def put_back(self, job: Job, owner: str, delay_seconds: float) -> bool:
-        entry = self._store(replace(job, status="QUEUED"), owner, lease_end=0)
-        if entry is not None:
-            entry.owner, entry.due = "", self._clock() + delay_seconds
-        return entry is not None
-
-    async def cancel(self, tenant: str, job_id: str, reason: str = "") -> Job | None:
-        entry = self._entries.get(job_id)
-        if entry is None or entry.job.submission.tenant != tenant:
-            return None
-        if entry.job.is_open:
-            entry.job = replace(entry.job, status="CANCELLED", reason=reason, updated=self._clock())
-            entry.owner, entry.due = "", 0
-            queue = self._queues.get(tenant, deque())
-            if job_id in queue:
-                queue.remove(job_id)
-                if not queue:
-                    self._turns.remove(tenant)
-        elif entry.job.status == "FAILED":
-            entry.job = replace(entry.job, status="CANCELLED", updated=self._clock())
-        return entry.job
-
-    async def recover(self, owner: str) -> int:
-        held = [entry for entry in self._entries.values() if entry.owner == owner]
-        for entry in held:
-            self._release(entry)
-        return len(held)
-
-    async def open_ids(self) -> set[str]:
-        return {job_id for job_id, entry in self._entries.items() if entry.job.is_open}
-
-    async def close(self) -> None:
-        pass
-
-    def _store(self, job: Job, owner: str, *, lease_end: float) -> _Entry | None:
-        entry = self._entries.get(job.job_id)
-        if entry is None or entry.owner != owner:
-            return None
-        entry.job = replace(job, updated=self._clock())
-        entry.lease_end = lease_end
-        return entry
-
-    def _release(self, entry: _Entry) -> None:
-        entry.owner = ""
-        entry.job = replace(entry.job, status="QUEUED", updated=self._clock())
-        self._enqueue(entry.job)
-
-    def _enqueue(self, job: Job) -> None:
-        tenant = job.submission.tenant
-        queue = self._queues.setdefault(tenant, deque())
-        queue.append(job.job_id)
-        if len(queue) == 1:
-            self._turns.append(tenant)
-
-    def _forget_old(self) -> None:
-        oldest = self._clock() - self._retention_seconds
-        for job_id, entry in list(self._entries.items()):
-            if not entry.job.is_open and entry.job.updated < oldest:
-                del self._entries[job_id]
-                key = entry.job.submission.tenant, entry.job.submission.document_id
-                if self._newest.get(key) == job_id:
-                    del self._newest[key]

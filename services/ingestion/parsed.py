@@ -1,5 +1,6 @@
 """What a parser makes of a file: blocks of text in reading order, each with the headings above it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -26,24 +27,29 @@ class Block:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A document as understood. `title` and `language` are what the file itself says, or empty."""
+    """A document as understood. `title` and `language` are what the file itself says, or empty.
+
+    `warnings` are sentences for the person who sent it: what could not be read, and what to do about it.
+    """
 
     title: str = ""
     language: str = ""
     blocks: tuple[Block, ...] = ()
     page_count: int = 0
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for the way from the parsing process to the service."""
         blocks = [(block.text, block.kind, block.section, block.page) for block in self.blocks]
-        return {"title": self.title, "language": self.language, "page_count": self.page_count, "blocks": blocks}
+        own = {"title": self.title, "language": self.language, "page_count": self.page_count}
+        return own | {"warnings": self.warnings, "blocks": blocks}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Parsed":
         """The inverse of `to_json`."""
-        rows = cast(list[tuple[str, Kind, list[str], int]], value["blocks"])
+        rows = cast(Iterable[tuple[str, Kind, list[str], int]], value["blocks"])
         blocks = tuple(Block(text, kind, tuple(section), page) for text, kind, section, page in rows)
-        return cls(value["title"], value["language"], blocks, value["page_count"])
+        return cls(value["title"], value["language"], blocks, value["page_count"], tuple(value["warnings"]))
 
 
 @dataclass

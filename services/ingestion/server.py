@@ -1,12 +1,13 @@
 """Wires the ingestion service and runs it."""
 
 import socket
+from collections.abc import Sequence
 
 from grpc import aio
 
 from sabueso.ingestion.v1 import ingestion_pb2 as pb
 from sabueso.ingestion.v1 import ingestion_pb2_grpc as rpc
-from services.ingestion.clients import EMBEDDING, RETRIEVAL, EmbeddingClient, RetrievalClient
+from services.ingestion.clients import EMBEDDING, RETRIEVAL, EmbeddingClient, EmbeddingClients, RetrievalClient
 from services.ingestion.config import Settings
 from services.ingestion.document import Pipeline
 from services.ingestion.jobs import Job, JobStore
@@ -14,6 +15,7 @@ from services.ingestion.parsing import Parser
 from services.ingestion.service import IngestionService
 from services.ingestion.spool import Spool
 from services.ingestion.valkey_jobs import ValkeyJobStore
+from services.ingestion.vector_cache import DiskVectorCache
 from services.ingestion.worker import Retry, Workers
 from services.runtime import context
 from services.runtime.channels import connect
@@ -28,18 +30,23 @@ def build(settings: Settings, jobs: JobStore | None = None, retry: Retry | None 
         jobs = ValkeyJobStore(
             settings.valkey_url.get_secret_value(),
             max_open=settings.max_queued_jobs,
+            max_open_per_tenant=settings.max_queued_jobs_per_tenant,
             retention_seconds=settings.job_retention_days * 86400,
         )
-    spool = Spool(settings.spool_dir, settings.max_document_bytes)
-    channels = connect(settings.embedding_address, EMBEDDING), connect(settings.retrieval_address, RETRIEVAL)
-    index = RetrievalClient(channels[1])
+    spool = Spool(settings.spool_dir / "jobs", settings.max_document_bytes, settings.spool_max_bytes)
+    embedding = [connect(address, EMBEDDING) for address in settings.embedding_addresses]
+    retrieval = connect(settings.retrieval_address, RETRIEVAL)
+    index = RetrievalClient(retrieval)
+    parser = Parser(settings.parse_memory_bytes, settings.parse_timeout_seconds)
     pipeline = Pipeline(
-        Parser(settings.parse_memory_bytes, settings.parse_timeout_seconds),
+        parser,
         spool,
-        EmbeddingClient(channels[0]),
+        EmbeddingClients([EmbeddingClient(channel) for channel in embedding]),
         index,
+        DiskVectorCache(settings.spool_dir / "vectors", settings.vector_cache_bytes),
         settings.sizes,
         settings.token_vector_chunks,
+        settings.max_document_chunks,
     )
     workers = Workers(
         jobs,
@@ -57,24 +64,34 @@ def build(settings: Settings, jobs: JobStore | None = None, retry: Retry | None 
         service,
         rpc.add_IngestionServiceServicer_to_server,
         pb.DESCRIPTOR.services_by_name["IngestionService"],
-        warm_up=workers.start,
-        close=_closing(workers, jobs, channels),
+        warm_up=_starting(workers, parser),
+        close=_closing(workers, parser, jobs, [*embedding, retrieval]),
     )
 
 
 def _acting(signer: Signer):
-    """Acts for the tenant that submitted: its own token has expired long before its turn comes."""
+    """Acts for whoever submitted, with no more rights: their own token has expired long before the job's turn comes."""
 
     def act_for(job: Job) -> None:
-        identity = Identity(job.submission.tenant, job.submission.principal)
+        sender = job.submission
+        identity = Identity(sender.tenant, sender.principal, labels=sender.caller_labels)
         context.enter(CallContext(identity, signer.sign(identity)))
 
     return act_for
 
 
-def _closing(workers: Workers, jobs: JobStore, channels: tuple[aio.Channel, ...]):
+def _starting(workers: Workers, parser: Parser):
+    async def start() -> None:
+        parser.start()
+        await workers.start()
+
+    return start
+
+
+def _closing(workers: Workers, parser: Parser, jobs: JobStore, channels: Sequence[aio.Channel]):
     async def close() -> None:
         await workers.close()
+        parser.close()
         await jobs.close()
         for channel in channels:
             await channel.close()

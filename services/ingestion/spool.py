@@ -3,22 +3,32 @@
 import asyncio
 import contextlib
 import hashlib
+import math
 import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
 from services.runtime.errors import DependencyFailed
 
-# A folder without a job may belong to an upload that is still running.
-_ORPHAN_AGE_SECONDS = 3600
+# A folder without a job may belong to an upload that is still running; one that is silent for a minute is ended.
+_ORPHAN_AGE_SECONDS = 600
+
+
+# Replicas share the folder, so that the own count of its size must be checked now and then.
+_MEASURE_SECONDS = 10
 
 
 class TooLarge(Exception):
     """More bytes than are accepted."""
+
+
+class SpoolFull(Exception):
+    """The files that wait take up all the room that there is for them."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +42,24 @@ class Stored:
 class Spool:
     """One folder a job. Replicas that share jobs must share this folder too."""
 
-    def __init__(self, folder: Path, max_bytes: int) -> None:
+    def __init__(self, folder: Path, max_document_bytes: int, max_bytes: int) -> None:
+        """`max_bytes`: of all files together, vectors included."""
         self._folder = folder
+        self._max_document_bytes = max_document_bytes
         self._max_bytes = max_bytes
+        self._used_bytes = 0
+        self._measured = -math.inf
         folder.mkdir(parents=True, exist_ok=True)
+
+    async def check_room(self, bytes_more: int = 0) -> None:
+        """Counts `bytes_more` as used. Raises SpoolFull."""
+        self._used_bytes += bytes_more
+        now = time.monotonic()
+        if now - self._measured > _MEASURE_SECONDS or self._used_bytes >= self._max_bytes:
+            self._measured = now
+            self._used_bytes = await asyncio.to_thread(_size_bytes, self._folder)
+        if self._used_bytes >= self._max_bytes:
+            raise SpoolFull
 
     def content(self, job_id: str) -> Path:
         """The file as sent."""
@@ -46,19 +70,23 @@ class Spool:
         return VectorFile(self._folder / job_id / "vectors", fingerprint)
 
     async def put(self, job_id: str, parts: AsyncIterator[bytes]) -> Stored:
-        """Stores a file safely: when this returns it survives a power cut. Raises TooLarge and DependencyFailed."""
+        """Stores a file safely: when this returns it survives a power cut.
+
+        Raises TooLarge, SpoolFull and DependencyFailed; then nothing is left of it.
+        """
         path = self.content(job_id)
         digest = hashlib.sha256()
         size = 0
         try:
             path.parent.mkdir()
-            with path.open("xb") as file:
+            with path.open("xb", buffering=0) as file:
                 async for part in parts:
                     size += len(part)
-                    if size > self._max_bytes:
+                    if size > self._max_document_bytes:
                         raise TooLarge
                     digest.update(part)
                     await asyncio.to_thread(file.write, part)
+                    await self.check_room(len(part))
                 await asyncio.to_thread(_sync, file, path)
         except OSError as error:
             self.drop(job_id)
@@ -75,14 +103,29 @@ class Spool:
     def sweep(self, wanted: set[str]) -> int:
         """Deletes old folders of jobs that are not `wanted`; the number of them. A crash leaves such behind."""
         oldest = time.time() - _ORPHAN_AGE_SECONDS
-        orphans = [one for one in self._folder.iterdir() if one.name not in wanted and one.stat().st_mtime < oldest]
+        orphans = [one for one in self._folder.iterdir() if one.name not in wanted and _newest_change(one) < oldest]
         for orphan in orphans:
             shutil.rmtree(orphan, ignore_errors=True)
         return len(orphans)
 
 
-def _sync(file: BinaryIO, path: Path) -> None:
-    file.flush()
+def _newest_change(folder: Path) -> float:
+    times = [0.0]
+    for path in (folder, *folder.glob("*")):
+        with contextlib.suppress(FileNotFoundError):
+            times.append(path.stat().st_mtime)
+    return max(times)
+
+
+def _size_bytes(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):  # a job that ends meanwhile
+            total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
+def _sync(file: FileIO, path: Path) -> None:
     os.fsync(file.fileno())
     # The entries of new files and folders are data of the folders above.
     for folder in (path.parent, path.parent.parent):

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from services.ingestion import metrics
@@ -29,9 +29,12 @@ _SWEEP_SECONDS = 600
 
 @dataclass(frozen=True)
 class Retry:
-    """Attempts of one job, and seconds between them: doubled each time up to the longest."""
+    """Attempts of one job, and seconds between them: doubled each time up to the longest.
 
-    max_attempts: int = 10
+    An outage of 14 minutes is outlived.
+    """
+
+    max_attempts: int = 20
     first_seconds: float = 1
     longest_seconds: float = 60
 
@@ -126,7 +129,7 @@ class Workers:
         async def progress(now: Job) -> None:
             held.job = now
             self._act_for(job)
-            if not await self._jobs.keep(now, self._owner):
+            if not await self._insist(lambda: self._jobs.keep(now, self._owner)):
                 raise Stopped
 
         self._act_for(job)
@@ -184,15 +187,24 @@ class Workers:
             delay = max(delay, min(error.retry_after.total_seconds(), self._retry.longest_seconds))
         reason = f"{error.message} Attempt {job.attempts} of {self._retry.max_attempts}."
         log.warning("job put back", extra={"job_id": job.job_id, "dependency": dependency, "attempt": job.attempts})
-        await self._jobs.put_back(replace(job, reason=reason), self._owner, delay)
+        await self._insist(lambda: self._jobs.put_back(replace(job, reason=reason), self._owner, delay))
 
     async def _end(self, job: Job) -> None:
-        if await self._jobs.finish(job, self._owner):
+        if await self._insist(lambda: self._jobs.finish(job, self._owner)):
             metrics.JOBS.labels(job.status).inc()
             log.info("job ended", extra={"job_id": job.job_id, "status": job.status, "chunk_count": job.chunk_count})
             self._spool.drop(job.job_id)
         else:
             await self._let_go(job)
+
+    async def _insist(self, call: Callable[[], Awaitable[bool]]) -> bool:
+        """Waits while the job store does not answer: there is nothing else to do then, and no work must be lost."""
+        while True:
+            try:
+                return await call()
+            except DependencyFailed:
+                log.warning("the job store does not answer")
+                await asyncio.sleep(self._beat_seconds)
 
     async def _let_go(self, job: Job) -> None:
         log.info("job stopped", extra={"job_id": job.job_id})

@@ -11,9 +11,10 @@ from sabueso.retrieval.v1 import retrieval_pb2, retrieval_pb2_grpc
 from sabueso.sql_tool.v1 import sql_tool_pb2, sql_tool_pb2_grpc
 from sabueso.tool_cache.v1 import tool_cache_pb2, tool_cache_pb2_grpc
 from sabueso.web_tool.v1 import web_tool_pb2, web_tool_pb2_grpc
+from services.orchestrator.documents import Collection, DocumentQuery
 from services.orchestrator.result_cache import CacheEntry, CacheKey
 from services.orchestrator.results import Degraded, Page, Pages, Passage, Passages, Rows
-from services.orchestrator.toolbox import Collection, Schema
+from services.orchestrator.toolbox import Schema
 from services.runtime import errors
 from services.runtime.channels import connect
 
@@ -40,9 +41,15 @@ class RetrievalClient:
         self.channel = connect(address, retrieval_pb2.DESCRIPTOR.services_by_name["RetrievalService"])
         self._stub = retrieval_pb2_grpc.RetrievalServiceStub(self.channel)
 
-    async def search(self, query: str, top_k: int, collections: Sequence[str], timeout_seconds: float) -> Passages:
+    async def search(self, query: DocumentQuery, timeout_seconds: float) -> Passages:
         """See Documents."""
-        request = retrieval_pb2.SearchRequest(query=query, top_k=top_k, collections=collections)
+        request = retrieval_pb2.SearchRequest(
+            query=query.text,
+            top_k=query.top_k,
+            collections=query.collections,
+            route=query.route,
+            mode=retrieval_pb2.SEARCH_MODE_DENSE if query.by_meaning else retrieval_pb2.SEARCH_MODE_UNSPECIFIED,
+        )
         response = await _answer(self._stub.Search(request, timeout=timeout_seconds), "retrieval")
         return Passages(
             tuple(
@@ -58,7 +65,9 @@ class RetrievalClient:
                 )
                 for one in response.passages
             ),
-            tuple(Degraded(service, f"{service} does not answer") for service in response.degraded),
+            tuple(map(_skipped, response.degraded)),
+            collections=tuple(one.name for one in response.routed if one.chosen),
+            off_topic=bool(response.routed) and not any(one.chosen for one in response.routed),
         )
 
     async def collections(self, timeout_seconds: float) -> Sequence[Collection]:
@@ -137,6 +146,12 @@ class CacheClient:
             )
         )
         await _answer(self._stub.BatchPut(request, timeout=timeout_seconds), "tool_cache")
+
+
+def _skipped(name: str) -> Degraded:
+    """What retrieval left out: a service that failed, or `<service> skipped` where its time ran out."""
+    service = name.removesuffix(" skipped")
+    return Degraded(service, f"{service} does not answer" if service == name else f"{service} took too long")
 
 
 def _as_call(key: CacheKey) -> tool_cache_pb2.Call:

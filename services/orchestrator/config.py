@@ -1,6 +1,7 @@
 """Settings of the orchestrator."""
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, SecretStr
 
@@ -40,6 +41,21 @@ class Settings(ServerSettings):
     )
     max_runs: int = Field(
         default=256, ge=1, le=100_000, description="Answers under way at a time; further questions are refused."
+    )
+    query_transform: Literal["none", "hyde", "multi_query", "decompose", "step_back", "multi_step", "auto"] = Field(
+        default="none",
+        description="What documents are searched for besides the query, where the request does not say: `none`, "
+        "`hyde` (a passage that might answer), `multi_query` (paraphrases), `decompose` (sub-questions), `step_back` "
+        "(a broader question), `multi_step` (until it suffices) or `auto`. All but `none` cost model turns.",
+    )
+    query_transform_timeout_seconds: float = Field(
+        default=6, gt=0, le=60, description="Time for one model turn that writes queries; then the query is used as is."
+    )
+    rewrite_follow_ups: bool = Field(
+        default=True, description="A query that leans on the conversation is completed from it, by one model turn."
+    )
+    collection_routing: bool = Field(
+        default=True, description="Choose among several collections by their descriptions where none is named."
     )
     vector_search_timeout_seconds: float = Field(default=5, gt=0, le=60, description="Time for one document search.")
     sql_query_timeout_seconds: float = Field(default=8, gt=0, le=60, description="Time for one SQL query.")

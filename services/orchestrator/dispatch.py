@@ -13,7 +13,7 @@ from opentelemetry import trace
 from pydantic import ValidationError
 
 from services.orchestrator import metrics
-from services.orchestrator.model import ToolCall
+from services.orchestrator.model import Spent, ToolCall
 from services.orchestrator.result_cache import CacheKey, ResultCache
 from services.orchestrator.results import Degraded, Found
 from services.orchestrator.tools import Arguments, Tool
@@ -61,10 +61,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ToolSet:
-    """The tools of one run. `lost` names those that exist but whose service does not answer."""
+    """The tools of one run. `lost` names those that exist but whose service does not answer.
+
+    `spent`: what the tools' own model turns have cost so far.
+    """
 
     tools: Mapping[str, Tool]
     lost: Mapping[str, Degraded] = field(default_factory=dict[str, Degraded])
+    spent: Spent = field(default_factory=Spent)
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,8 @@ class Dispatcher:
             metrics.MODEL_CALLS.labels("false").inc()
             return Failure(_what_is_wrong(error))
         metrics.MODEL_CALLS.labels("true").inc()
-        key = CacheKey(tool.name, json.dumps(arguments.model_dump(mode="json"), sort_keys=True), tool.cache_version)
+        version = tool.cache_version + tool.cache_context(arguments)
+        key = CacheKey(tool.name, json.dumps(arguments.model_dump(mode="json"), sort_keys=True), version)
         return self._failures.get((key.tool, key.arguments_json)) or _Ready(tool, arguments, key, [])
 
     async def _lookup(self, ready: Sequence[_Ready]) -> Mapping[CacheKey, Found]:

@@ -27,7 +27,7 @@ class CallStarted:
 
 @dataclass(frozen=True)
 class CallFinished:
-    """A tool answered or failed. `summary`: one line for people."""
+    """A tool answered or failed. `summary`: one line for people. The last three fields are those of Passages."""
 
     iteration: int
     call_id: str
@@ -36,6 +36,9 @@ class CallFinished:
     from_cache: bool
     duration_seconds: float
     summary: str
+    queries: tuple[str, ...] = ()
+    query_transform: str = ""
+    collections: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

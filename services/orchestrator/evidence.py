@@ -7,6 +7,7 @@ from typing import Any
 
 from services.orchestrator.results import Found, Page, Pages, Passage, Passages, Rows, Source, has_content
 
+_OFF_TOPIC = "No collection seems to be about this. Name one in `collection` to search it all the same."
 _FOOTNOTE = re.compile(r"\[([\d, ]{1,49})\]")
 
 
@@ -34,7 +35,8 @@ class Evidence:
         self.has_content = self.has_content or has_content(found)
         match found:
             case Passages():
-                return _text({"passages": self._listed(found.passages, _passage)})
+                note = {"note": _OFF_TOPIC} if found.off_topic else {}
+                return _text({"passages": self._listed(found.passages, _passage), **note})
             case Pages():
                 return _text({"results": self._listed(found.pages, _page)})
             case Rows():

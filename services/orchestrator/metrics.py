@@ -15,3 +15,8 @@ OVERHEAD_SECONDS = Histogram(
     "Time of a run that was neither model, tools nor cache.",
     buckets=(0.001, 0.002, 0.004, 0.008, 0.012, 0.02, 0.05, 0.1, 0.5, 1),
 )
+QUERY_TRANSFORMS = Counter(
+    "sabueso_orchestrator_query_transforms_total",
+    "Document queries that the model was asked to transform, by kind and whether it could.",
+    ["transform", "status"],
+)

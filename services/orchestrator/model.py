@@ -43,6 +43,14 @@ class Usage:
         return self.prompt_tokens + self.completion_tokens
 
 
+@dataclass
+class Spent:
+    """What the model turns that tools make add to a run."""
+
+    usage: Usage = field(default_factory=Usage)
+    turns: int = 0
+
+
 @dataclass(frozen=True)
 class Message:
     """One message of the transcript. `role`: system, user, assistant or tool; `call_id` only for tool."""
@@ -69,10 +77,14 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample. `max_tokens` bounds one turn."""
+    """How to sample. `max_tokens` bounds one turn.
+
+    `json_schema` is the form that the text must have, an object with a `title`; None leaves it free.
+    """
 
     temperature: float = 0.0
     max_tokens: int = 1024
+    json_schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,8 @@ class OpenAIModel:
     ) -> openai.AsyncStream[ChatCompletionChunk]:
         """The stream of a turn. A server that cannot be reached, or is at fault, gets another chance."""
         extras: dict[str, Any] = {"tools": [_as_tool(tool) for tool in tools]} if tools else {}
+        if sampling.json_schema is not None:
+            extras["response_format"] = _as_format(sampling.json_schema)
         for attempt in range(1, self._attempts + 1):
             try:
                 return await self._create(
@@ -194,6 +196,10 @@ def _as_object(call: ToolCall) -> str:
         return call.arguments_json if isinstance(json.loads(call.arguments_json), dict) else "{}"
     except ValueError:
         return json.dumps({"unreadable": call.arguments_json})
+
+
+def _as_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": schema.get("title", "answer"), "schema": dict(schema)}}
 
 
 def _as_tool(tool: ToolSpec) -> dict[str, Any]:

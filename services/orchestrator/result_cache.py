@@ -15,7 +15,7 @@ from services.runtime.errors import DependencyFailed, ServiceError
 log = logging.getLogger(__name__)
 
 # Changes when the stored form of results changes: older entries are then never found.
-FORMAT_VERSION = "1"
+FORMAT_VERSION = "2"
 _MAX_VALUE_BYTES = 1024 * 1024
 _MAX_PENDING_PUTS = 64
 _CODECS: dict[type[Any], TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Passages, Rows, Pages)}

@@ -28,10 +28,19 @@ class Passage:
 
 @dataclass(frozen=True)
 class Passages:
-    """Passages by descending score."""
+    """Passages by descending score.
+
+    `queries`: what was searched where that is more, or other, than the call's own query, which comes first;
+    `transform` says how they were made. `collections`: those that were chosen where that was left open; `off_topic`:
+    none was, because none is about the query.
+    """
 
     passages: tuple[Passage, ...]
     degraded: tuple[Degraded, ...] = ()
+    queries: tuple[str, ...] = ()
+    transform: str = ""
+    collections: tuple[str, ...] = ()
+    off_topic: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,12 +92,23 @@ def summary(found: Found) -> str:
     """One line for people."""
     match found:
         case Passages():
-            return _count(len(found.passages), "passage")
+            return _count(len(found.passages), "passage") + _searched(found)
         case Pages():
             return _count(len(found.pages), "page")
         case Rows():
             return _count(len(found.rows), "row") + (" (truncated)" if found.truncated else "")
 
 
+def _searched(found: Passages) -> str:
+    """How it was found, where that is not plain from the call."""
+    if found.off_topic:
+        return "; no collection is about this"
+    told = [f"{_count(len(found.queries), 'query')} ({found.transform})"] if len(found.queries) > 1 else []
+    told += ["follow-up completed"] if len(found.queries) == 1 else []
+    told += [f"in {', '.join(found.collections)}"] if found.collections else []
+    return "".join(f"; {one}" for one in told)
+
+
 def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun if number == 1 else many}"

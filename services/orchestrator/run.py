@@ -11,7 +11,7 @@ from services.orchestrator.events import CallFinished, Cited, Event, Finish, Fin
 from services.orchestrator.evidence import Evidence, error_observation
 from services.orchestrator.model import Delta, Message, Sampling, ToolCall, Turn, Usage
 from services.orchestrator.partial import partial_answer
-from services.orchestrator.results import Degraded, summary
+from services.orchestrator.results import Degraded, Passages, summary
 
 # What is left for handing over an answer when the model has lost the race against the deadline.
 _LAST_WORDS_SECONDS = 0.25
@@ -76,9 +76,14 @@ class Run:
         prompt = max(sum(message.tokens for message in self.messages), self.turn.usage.total)
         if self.iterations >= self.task.max_iterations:
             self.reason = self.reason or "iterations"
-        elif self.iterations and self.usage.total + 2 * prompt > self.limits.run_tokens:
+        elif self.iterations and self.spent.total + 2 * prompt > self.limits.run_tokens:
             self.reason = self.reason or "tokens"
         return self.out_of_time() or bool(self.reason)
+
+    @property
+    def spent(self) -> Usage:
+        """Tokens of the run's turns and of those that its tools made."""
+        return self.usage + self.tools.toolset.spent.usage
 
     def out_of_time(self) -> bool:
         """Whether no tool can run any more."""
@@ -148,7 +153,19 @@ class Run:
         failed = isinstance(result, Failure)
         line = result.message if isinstance(result, Failure) else summary(result)
         call, took = outcome.call, outcome.duration_seconds
-        yield CallFinished(self.iterations, call.id, call.name, not failed, outcome.from_cache, took, line)
+        found = result if isinstance(result, Passages) else Passages(())
+        yield CallFinished(
+            self.iterations,
+            call.id,
+            call.name,
+            not failed,
+            outcome.from_cache,
+            took,
+            line,
+            found.queries,
+            found.transform,
+            found.collections,
+        )
         if isinstance(result, Failure):
             yield from self.degrade(*([result.degraded] if result.degraded else ()))
         else:
@@ -195,4 +212,4 @@ class Run:
         total = time.monotonic() - self.started
         timings = Timings(self.model_seconds, self.tools.tools_seconds, self.tools.cache_seconds, total)
         answer_id = f"ans_{secrets.token_hex(12)}"
-        return Finished(answer_id, finish, reason, self.iterations, self.usage, timings, self.tools.cache_hits)
+        return Finished(answer_id, finish, reason, self.iterations, self.spent, timings, self.tools.cache_hits)

@@ -8,6 +8,7 @@ from services.orchestrator.agent import Agent
 from services.orchestrator.clients import CacheClient, RetrievalClient, SqlClient, WebClient
 from services.orchestrator.config import Settings
 from services.orchestrator.openai_model import OpenAIModel
+from services.orchestrator.query_transform import SearchPolicy, Transform
 from services.orchestrator.result_cache import ResultCache
 from services.orchestrator.run import Limits
 from services.orchestrator.service import Ceilings, OrchestratorServicer
@@ -33,6 +34,13 @@ def build(settings: Settings) -> Served:
         settings.sql_query_timeout_seconds,
         settings.web_search_timeout_seconds,
     )
+    search = SearchPolicy(
+        Transform(settings.query_transform),
+        rewrite=settings.rewrite_follow_ups,
+        route=settings.collection_routing,
+        search_seconds=settings.vector_search_timeout_seconds,
+        model_seconds=settings.query_transform_timeout_seconds,
+    )
     limits = Limits(
         run_tokens=settings.run_tokens,
         history_tokens=settings.history_tokens,
@@ -41,7 +49,7 @@ def build(settings: Settings) -> Served:
     )
     servicer = OrchestratorServicer(
         Agent(model, limits),
-        Toolbox(tenants, retrieval, sql, web, timeouts=timeouts),
+        Toolbox(tenants, retrieval, sql, web, model=model, timeouts=timeouts, search=search),
         cache,
         Ceilings(settings.deadline_seconds, settings.max_calls_per_turn, settings.max_runs),
     )

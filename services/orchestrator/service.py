@@ -17,11 +17,12 @@ from services.orchestrator.agent import Agent
 from services.orchestrator.dispatch import CacheMode, Dispatcher
 from services.orchestrator.evidence import preview
 from services.orchestrator.model import Message, Sampling
+from services.orchestrator.query_transform import Transform
 from services.orchestrator.result_cache import ResultCache
 from services.orchestrator.results import Degraded, Page, Passage, Rows, Source
 from services.orchestrator.run import Task
 from services.orchestrator.toolbox import Toolbox
-from services.runtime.context import current, tenant
+from services.runtime.context import current, identity, tenant
 from services.runtime.errors import InvalidField, Overloaded
 
 STRATEGY = "react"
@@ -77,7 +78,12 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
         task = self._task(request)
         mode = _cache_mode(request.options.cache)
         toolset = await self._toolbox.open(
-            tenant(), collections=request.options.collections, only=request.options.tools
+            tenant(),
+            collections=request.options.collections,
+            only=request.options.tools,
+            transform=_transform(request.options.query_transform),
+            history=task.history,
+            labels=identity().labels,
         )
         dispatcher = Dispatcher(toolset, self._cache, mode, self._ceilings.max_calls_per_turn)
         # Nothing is wrong with the request: the gateway can begin its stream before the model has said anything.
@@ -141,6 +147,16 @@ def _cache_mode(mode: pb.CacheMode.ValueType) -> CacheMode:
     return _CACHE_MODES[mode]
 
 
+def _transform(name: str) -> Transform | None:
+    """The wanted transformation; None where the request leaves it to the settings."""
+    if name and name not in {one.value for one in Transform}:
+        known = ", ".join(one.value for one in Transform)
+        raise InvalidField(
+            f"`{name}` is not a query transformation; there are: {known}.", field="options.query_transform"
+        )
+    return Transform(name) if name else None
+
+
 def _history(request: pb.RunRequest) -> list[Message]:
     _at_most(len(request.history), _MAX_HISTORY_MESSAGES, "history", "messages")
     for index, message in enumerate(request.history):
@@ -199,6 +215,9 @@ def _call_finished(event: events.CallFinished) -> pb.ToolCallFinished:
         from_cache=event.from_cache,
         duration=_duration(event.duration_seconds),
         summary=event.summary,
+        queries=event.queries,
+        query_transform=event.query_transform,
+        collections=event.collections,
     )
 
 

@@ -6,13 +6,17 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Generic, Protocol, TypeVar, cast
 
 import yaml
 
 from services.orchestrator.dispatch import ToolSet
+from services.orchestrator.documents import Collection, DocumentQuery, Documents
+from services.orchestrator.model import Message, Model, Spent
+from services.orchestrator.query_transform import DocumentSearch, SearchPolicy, Transform
+from services.orchestrator.query_writer import QueryWriter
 from services.orchestrator.result_cache import FORMAT_VERSION
 from services.orchestrator.results import Degraded, Found, Pages, Passages, Rows
 from services.orchestrator.tools import (
@@ -37,29 +41,11 @@ _RETRY_SECONDS = 3
 
 
 @dataclass(frozen=True)
-class Collection:
-    """A set of documents as the model reads of it. `update_seconds`: when one was last stored, since the epoch."""
-
-    name: str
-    description: str
-    document_count: int
-    update_seconds: float = 0
-
-
-@dataclass(frozen=True)
 class Schema:
     """The tables that may be read, as text for the model. `version` changes with them."""
 
     text: str
     version: str
-
-
-class Documents(Protocol):
-    """Document search of the current tenant. Both methods raise ServiceError."""
-
-    async def search(self, query: str, top_k: int, collections: Sequence[str], timeout_seconds: float) -> Passages: ...
-
-    async def collections(self, timeout_seconds: float) -> Sequence[Collection]: ...
 
 
 class Database(Protocol):
@@ -74,6 +60,17 @@ class Web(Protocol):
     """The public web. Raises ServiceError."""
 
     async def search(self, query: str, timeout_seconds: float) -> Pages: ...
+
+
+@dataclass(frozen=True)
+class _Searching:
+    """How one run searches documents. `seconds` bound one call; `version` is what of it changes results."""
+
+    search: DocumentSearch
+    collections: tuple[str, ...]
+    route: bool
+    seconds: float
+    version: tuple[object, ...]
 
 
 @dataclass(frozen=True)
@@ -127,7 +124,9 @@ class Toolbox:
         database: Database,
         web: Web,
         *,
+        model: Model,
         timeouts: ToolTimeouts,
+        search: SearchPolicy | None = None,
         schema_ttl_seconds: float = 60,
         collections_ttl_seconds: float = 10,
     ) -> None:
@@ -135,24 +134,46 @@ class Toolbox:
         self._documents = documents
         self._database = database
         self._web = web
+        self._model = model
         self._timeouts = timeouts
+        self._search = search or SearchPolicy(search_seconds=timeouts.vector_search)
         self._descriptions = default_descriptions()
         self._schemas = Recent[Schema](schema_ttl_seconds)
         self._collections = Recent[Sequence[Collection]](collections_ttl_seconds)
 
-    async def open(self, tenant_id: str, *, collections: Sequence[str] = (), only: Sequence[str] = ()) -> ToolSet:
+    async def open(
+        self,
+        tenant_id: str,
+        *,
+        collections: Sequence[str] = (),
+        only: Sequence[str] = (),
+        transform: Transform | None = None,
+        history: Sequence[Message] = (),
+        labels: Sequence[str] = (),
+    ) -> ToolSet:
         """The tools of a tenant, in the order in which the model sees them.
 
+        `transform`: None is the default of this service. `history`: what queries may lean on. `labels` open documents
+        to the caller: results are remembered for callers with the same ones only.
         Raises Unauthenticated (tenant), InvalidField (`only` names what there is not) and NotFound (collection).
         """
         tenant = self._tenants.get(tenant_id)
         if tenant is None:
             raise Unauthenticated(f"There is no tenant `{tenant_id}`.")
         names = self._allowed(tenant, only)
-        built = await asyncio.gather(*(self._built(tenant, name, tuple(collections)) for name in names))
+        spent = Spent()
+        policy = replace(self._search, transform=transform) if transform else self._search
+        searching = _Searching(
+            DocumentSearch(self._documents, QueryWriter(self._model, spent), policy, history),
+            tuple(collections),
+            policy.route,
+            policy.seconds(history),
+            (policy.transform.value, policy.rewrite, policy.route, sorted(labels)),
+        )
+        built = await asyncio.gather(*(self._built(tenant, name, searching) for name in names))
         tools = {tool.name: tool for tool in built if isinstance(tool, Tool)}
         lost = {name: gone for name, gone in zip(names, built, strict=True) if isinstance(gone, Degraded)}
-        return ToolSet(tools, lost)
+        return ToolSet(tools, lost, spent)
 
     def _allowed(self, tenant: Tenant, only: Sequence[str]) -> list[str]:
         has = {"vector_search": True, "sql_query": tenant.sql is not None, "web_search": not tenant.web.sovereign}
@@ -164,12 +185,12 @@ class Toolbox:
                 )
         return [name for name in names if not only or name in only]
 
-    async def _built(self, tenant: Tenant, name: str, collections: tuple[str, ...]) -> Tool | Degraded | None:
+    async def _built(self, tenant: Tenant, name: str, searching: _Searching) -> Tool | Degraded | None:
         """The tool; why it is lost; or None when the tenant has nothing for it."""
         try:
             match name:
                 case "vector_search":
-                    return await self._vector_search(tenant, collections)
+                    return await self._vector_search(tenant, searching)
                 case "sql_query":
                     return await self._sql_query(tenant)
                 case _:
@@ -181,7 +202,33 @@ class Toolbox:
                 raise
             return Degraded(SERVICES[name], error.message.rstrip("."))
 
-    async def _vector_search(self, tenant: Tenant, wanted: tuple[str, ...]) -> Tool:
+    async def _vector_search(self, tenant: Tenant, searching: _Searching) -> Tool:
+        known = await self._known(tenant, searching.collections)
+        route = searching.route and not searching.collections and len(known) > 1
+
+        async def call(arguments: VectorSearch, seconds: float) -> Found:
+            one = (arguments.collection,) if arguments.collection else searching.collections
+            query = DocumentQuery(arguments.query, arguments.top_k, one, route and not one)
+            return await searching.search.find(query, seconds)
+
+        collections = [[one.name, one.document_count, one.update_seconds] for one in known]
+        tool = self._tool(
+            tenant,
+            "vector_search",
+            call,
+            arguments=vector_search_of(tuple(one.name for one in known)),
+            result=Passages,
+            appendix="\n".join(["Collections:", *map(_line, known)]) if known else "",
+            data_version=json.dumps([searching.version, collections]),
+        )
+
+        def context(arguments: VectorSearch) -> str:
+            return searching.search.context(arguments.query)
+
+        return replace(tool, timeout_seconds=searching.seconds, cache_context=context)
+
+    async def _known(self, tenant: Tenant, wanted: tuple[str, ...]) -> list[Collection]:
+        """The collections that may be searched. Raises NotFound for one that is wanted and is not there."""
         known = await self._collections.get(tenant.id, self._documents.collections)
         if not set(wanted) <= {one.name for one in known}:  # it may be newer than what is remembered
             known = await self._collections.get(tenant.id, self._documents.collections, fresh=True)
@@ -191,21 +238,7 @@ class Toolbox:
                     f"There is no collection `{name}`; there are: {', '.join(one.name for one in known) or 'none'}.",
                     collection=name,
                 )
-        known = [one for one in known if not wanted or one.name in wanted]
-
-        async def call(arguments: VectorSearch, seconds: float) -> Found:
-            one = (arguments.collection,) if arguments.collection else wanted
-            return await self._documents.search(arguments.query, arguments.top_k, one, seconds)
-
-        return self._tool(
-            tenant,
-            "vector_search",
-            call,
-            arguments=vector_search_of(tuple(one.name for one in known)),
-            result=Passages,
-            appendix="\n".join(["Collections:", *map(_line, known)]) if known else "",
-            data_version=json.dumps([[one.name, one.document_count, one.update_seconds] for one in known]),
-        )
+        return [one for one in known if not wanted or one.name in wanted]
 
     async def _sql_query(self, tenant: Tenant) -> Tool:
         schema = await self._schemas.get(tenant.id, self._database.schema)

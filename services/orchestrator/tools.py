@@ -112,7 +112,8 @@ class Tool:
     """A tool of one tenant.
 
     `service` is what is named when it does not answer. `call` takes checked arguments and the seconds it may take.
-    `cache_version` stands for all that changes results besides the arguments; `cache_ttl_seconds` 0 means no cache.
+    `cache_version` stands for all that changes results besides the arguments, and `cache_context` says what does so
+    for certain arguments only; `cache_ttl_seconds` 0 means no cache.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Tool:
     timeout_seconds: float
     cache_ttl_seconds: int = 0
     cache_version: str = ""
+    cache_context: Callable[[Any], str] = lambda _: ""
 
     @property
     def spec(self) -> ToolSpec:

@@ -8,7 +8,7 @@ from grpc import aio
 
 from sabueso.embedding.v1 import embedding_pb2 as pb
 from sabueso.embedding.v1 import embedding_pb2_grpc as rpc
-from services.reranking.scorer import HalfFloats
+from services.reranking.scorer import TokenVectors
 from services.runtime import errors
 
 _SERVICE = "embedding"
@@ -25,29 +25,31 @@ class EmbeddingClient:
         self._timeout_seconds = timeout_seconds
         self._free = asyncio.Semaphore(_CALLS_AT_ONCE)
 
-    async def query(self, text: str) -> HalfFloats:
+    async def query(self, text: str) -> TokenVectors:
         """Token vectors of a search."""
         (vectors,) = await self._embed([text], pb.INPUT_TYPE_QUERY)
         return vectors
 
-    async def documents(self, texts: Sequence[str]) -> list[HalfFloats]:
+    async def documents(self, texts: Sequence[str]) -> list[TokenVectors]:
         """Token vectors of passages, in order."""
         parts = [texts[start : start + _TEXTS_PER_CALL] for start in range(0, len(texts), _TEXTS_PER_CALL)]
         answers = await asyncio.gather(*(self._bounded(part) for part in parts))
         return [vectors for answer in answers for vectors in answer]
 
-    async def _bounded(self, texts: Sequence[str]) -> list[HalfFloats]:
+    async def _bounded(self, texts: Sequence[str]) -> list[TokenVectors]:
         async with self._free:
             return await self._embed(texts, pb.INPUT_TYPE_DOCUMENT)
 
-    async def _embed(self, texts: Sequence[str], input_type: "pb.InputType.ValueType") -> list[HalfFloats]:
+    async def _embed(self, texts: Sequence[str], input_type: "pb.InputType.ValueType") -> list[TokenVectors]:
         request = pb.EmbedRequest(texts=texts, input_type=input_type, with_token_vectors=True)
         try:
             response = await self._stub.Embed(request, timeout=self._timeout_seconds)
         except aio.AioRpcError as error:
             raise _explained(error) from None
         return [
-            np.frombuffer(one.token_vectors.values, "<f2").reshape(-1, one.token_vectors.dimensions)
+            TokenVectors(
+                np.frombuffer(one.token_vectors.values, "<f2").reshape(-1, one.token_vectors.dimensions), one.truncated
+            )
             for one in response.embeddings
         ]
 

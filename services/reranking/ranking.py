@@ -1,56 +1,41 @@
-"""Puts candidates in order of their scores, one request after the other, in a worker thread."""
+"""Puts candidates in order of their scores."""
 
-import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from services.reranking.scorer import BrokenModel, Floats, Scored, Scorer
-from services.runtime.batching import Batcher
-
-_Job = tuple[Scored, Sequence[Scored]]
+from services.reranking.scorer import BrokenModel, Scored, Scorer
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """Place of a candidate in the request, and its score."""
+    """Place of a candidate in the request, its score, and whether its tail was not scored."""
 
     index: int
     score: float
+    truncated: bool
 
 
 class Ranking:
-    """One scorer behind a bounded queue."""
+    """One scorer, and the order that its scores make."""
 
-    def __init__(self, scorer: Scorer, *, max_waiting_candidates: int) -> None:
+    def __init__(self, scorer: Scorer) -> None:
         self.scorer = scorer
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="scorer")
-        self._queue: Batcher[_Job, Floats] = Batcher(
-            self._score, max_batch_cost=1, max_batch_items=1, max_waiting_cost=max_waiting_candidates
-        )
 
     async def rank(self, query: Scored, candidates: Sequence[Scored], top_n: int) -> list[Ranked]:
         """The best `top_n` candidates (0: all) by descending score, equal ones in the order of the request.
 
-        Raises Overloaded when the queue is full, CannotScore, BrokenModel, and what fetching vectors raises.
+        Negative scores are scores: a logit below 0 is no reason to leave a candidate out. Raises BrokenModel, and what
+        the scorer raises.
         """
-        query, candidates = await self.scorer.prepare(query, candidates)
-        (scores,) = await self._queue.submit([((query, candidates), len(candidates))])
-        if len(scores) != len(candidates) or not np.isfinite(scores).all():
+        scores = await self.scorer.score(query, candidates)
+        values = scores.values
+        if len(values) != len(candidates) or not np.isfinite(values).all():
             raise BrokenModel(f"the scorer {self.scorer.model} answered scores that are not finite")
-        order = np.argsort(-scores, kind="stable")[: top_n or None]
-        return [Ranked(int(n), float(scores[n])) for n in order]
+        order: list[int] = np.argsort(-values, kind="stable")[: top_n or None].tolist()
+        return [Ranked(n, float(values[n]), scores.truncated[n]) for n in order]
 
     async def close(self) -> None:
-        """Stops; whoever waits is cancelled."""
-        await self._queue.close()
-        await asyncio.to_thread(self._thread.shutdown)
-
-    async def _score(self, batch: Sequence[_Job]) -> Sequence[Floats]:
-        loop = asyncio.get_running_loop()
-        return [
-            await loop.run_in_executor(self._thread, self.scorer.score, query, candidates)
-            for query, candidates in batch
-        ]
+        """Closes the scorer."""
+        await self.scorer.close()

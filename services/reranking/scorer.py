@@ -16,10 +16,22 @@ HalfFloats = NDArray[np.float16]
 
 @dataclass(frozen=True)
 class Scored:
-    """A query or a candidate: its text, and its token vectors [tokens, dimensions] where they are known."""
+    """A query or a candidate: its text, and its token vectors [tokens, dimensions] where they are known.
+
+    `truncated`: the token vectors are of the head of the text only.
+    """
 
     text: str
     token_vectors: HalfFloats | None = None
+    truncated: bool = False
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One score a candidate, in order; and which candidates were longer than the window, their tails not scored."""
+
+    values: Floats
+    truncated: Sequence[bool]
 
 
 class CannotScore(ValueError):
@@ -47,23 +59,53 @@ class Scorer(Protocol):
         """True: reads token vectors, and texts where there are none. False: reads texts."""
         ...
 
-    async def prepare(self, query: Scored, candidates: Sequence[Scored]) -> tuple[Scored, Sequence[Scored]]:
-        """Fetches what `score` needs. Raises CannotScore, and what the fetching raises."""
+    async def score(self, query: Scored, candidates: Sequence[Scored]) -> Scores:
+        """Raises CannotScore, BrokenModel, Overloaded, and what a server that is asked raises."""
         ...
 
-    def score(self, query: Scored, candidates: Sequence[Scored]) -> Floats:
-        """One score a candidate, in order; runs in a worker thread. Raises BrokenModel."""
+    async def close(self) -> None:
+        """Stops; whoever waits is cancelled."""
         ...
+
+
+class LocalScorer(Protocol):
+    """Computes scores in this process, in two steps: the event loop fetches, a worker thread computes."""
+
+    @property
+    def model(self) -> str:
+        """As of a Scorer."""
+        ...
+
+    @property
+    def reads_token_vectors(self) -> bool:
+        """As of a Scorer."""
+        ...
+
+    async def prepare(self, query: Scored, candidates: Sequence[Scored]) -> tuple[Scored, Sequence[Scored]]:
+        """Fetches what `compute` needs. Raises CannotScore, and what the fetching raises."""
+        ...
+
+    def compute(self, query: Scored, candidates: Sequence[Scored]) -> Scores:
+        """Runs in a worker thread. Raises BrokenModel."""
+        ...
+
+
+@dataclass(frozen=True)
+class TokenVectors:
+    """Of one text [tokens, dimensions]; `truncated`: of its head only."""
+
+    rows: HalfFloats
+    truncated: bool = False
 
 
 class TokenEmbedder(Protocol):
     """Gives the token vectors of texts."""
 
-    async def query(self, text: str) -> HalfFloats:
+    async def query(self, text: str) -> TokenVectors:
         """Token vectors of a search."""
         ...
 
-    async def documents(self, texts: Sequence[str]) -> list[HalfFloats]:
+    async def documents(self, texts: Sequence[str]) -> list[TokenVectors]:
         """Token vectors of passages, in order."""
         ...
 
@@ -93,19 +135,19 @@ class MaxSimScorer:
                 )
         return query, candidates
 
-    def score(self, query: Scored, candidates: Sequence[Scored]) -> Floats:
+    def compute(self, query: Scored, candidates: Sequence[Scored]) -> Scores:
         """Scores from -1 to 1; one matrix product for all candidates."""
         lengths = [len(_rows(candidate)) for candidate in candidates]
         tokens = np.concatenate([_rows(candidate) for candidate in candidates]).astype(np.float32)
         similarity = tokens @ _rows(query).astype(np.float32).T
         starts = np.cumsum([0, *lengths[:-1]])
         best = np.maximum.reduceat(similarity, starts, axis=0)
-        return best.mean(axis=1)
+        return Scores(best.mean(axis=1), [candidate.truncated for candidate in candidates])
 
     async def _with_vectors(self, query: Scored) -> Scored:
         if query.token_vectors is not None:
             return query
-        return replace(query, token_vectors=await self._embedder.query(query.text))
+        return replace(query, token_vectors=(await self._embedder.query(query.text)).rows)
 
     async def _all_with_vectors(self, candidates: Sequence[Scored]) -> list[Scored]:
         missing = [n for n, candidate in enumerate(candidates) if candidate.token_vectors is None]
@@ -113,7 +155,7 @@ class MaxSimScorer:
         if missing:
             vectors = await self._embedder.documents([candidates[n].text for n in missing])
             for n, one in zip(missing, vectors, strict=True):
-                complete[n] = replace(candidates[n], token_vectors=one)
+                complete[n] = replace(candidates[n], token_vectors=one.rows, truncated=one.truncated)
         return complete
 
 
@@ -134,11 +176,11 @@ class OverlapScorer:
         """Nothing to fetch."""
         return query, candidates
 
-    def score(self, query: Scored, candidates: Sequence[Scored]) -> Floats:
+    def compute(self, query: Scored, candidates: Sequence[Scored]) -> Scores:
         """From 0 to 1."""
         wanted = self._words(query.text)
         shares = [len(wanted & self._words(candidate.text)) / max(1, len(wanted)) for candidate in candidates]
-        return np.array(shares, np.float32)
+        return Scores(np.array(shares, np.float32), [False] * len(shares))
 
     def _words(self, text: str) -> set[str]:
         plain = unicodedata.normalize("NFKD", text).casefold()

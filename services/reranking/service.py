@@ -29,7 +29,7 @@ class RerankingService(rpc.RerankingServiceServicer):
             ranked = await self._ranking.rank(query, candidates, request.top_n)
         except CannotScore as error:
             raise InvalidField(f"`{error.field}` {error}.", field=error.field) from None
-        scores = [pb.Score(index=one.index, score=one.score) for one in ranked]
+        scores = [pb.Score(index=one.index, score=one.score, truncated=one.truncated) for one in ranked]
         return pb.RerankResponse(scores=scores, model=self._ranking.scorer.model)
 
     async def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.DescribeResponse:

@@ -1,7 +1,10 @@
 """Settings of the retrieval service."""
 
+from typing import Literal
+
 from pydantic import Field, SecretStr
 
+from services.retrieval.ranking import Fusion
 from services.runtime.settings import ServerSettings
 
 
@@ -22,11 +25,24 @@ class Settings(ServerSettings):
         le=1_000_000,
         description="Passages without an HNSW index at which the embedded engine builds it again.",
     )
-    embedding_address: str = Field(default="localhost:50051", description="`host:port` of the embedding service.")
+    embedding_address: str = Field(
+        default="localhost:50051",
+        description="`host:port` of the embedding service. Several, separated by commas, serve collections that still"
+        " have another model; the first one is for what is new.",
+    )
     reranking_address: str = Field(default="localhost:50051", description="`host:port` of the reranking service.")
-    rerank_candidates: int = Field(default=20, ge=1, le=200, description="Passages that are reranked.")
+    rerank: Literal["late", "service"] = Field(
+        default="late",
+        description="`late`: late interaction over the token vectors in the store; `service`: texts go to the reranking"
+        " service, for a cross-encoder.",
+    )
+    rerank_candidates: int = Field(default=40, ge=1, le=200, description="Passages that are reranked.")
     rerank_timeout_seconds: float = Field(
         default=0.4, gt=0, le=30, description="Time after which a search goes on without the reranker."
+    )
+    fusion: Fusion = Field(
+        default=Fusion.CALIBRATED,
+        description="How the legs of a hybrid search are joined unless the caller says: `calibrated`, `rrf` or `dbsf`.",
     )
     max_document_chunks: int = Field(default=20_000, ge=1, le=1_000_000, description="Passages of one document.")
     tenants_dir: str = Field(

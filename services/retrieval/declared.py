@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import logging
+from dataclasses import replace
 
-from services.retrieval.store import Collection, Store
+from services.retrieval.store import ALL_LABELS, Chunking, Collection, Reader, Store, Strategy
 from services.runtime.errors import ServiceError
+from services.runtime.tenants import Collection as Declared
 from services.runtime.tenants import TenantDirectory
 
 log = logging.getLogger(__name__)
@@ -48,9 +50,20 @@ class DeclaredCollections:
 
     async def _create(self, tenants: TenantDirectory) -> None:
         for tenant in tenants.all().values():
-            there = {one.name: one for one in await self._store.list_collections(tenant.id)}
+            reader = Reader(tenant.id, (ALL_LABELS,))
+            there = {one.name: one for one in await self._store.list_collections(reader)}
             for name, declared in tenant.collections.items():
-                known = there.get(name)
-                wanted = (declared.description, declared.language)
-                if known is None or (known.description, known.language) != wanted:
-                    await self._store.put_collection(tenant.id, Collection(name, *wanted))
+                known = there.get(name) or Collection(name)
+                wanted = replace(
+                    known,
+                    description=declared.description,
+                    language=declared.language,
+                    chunking=_chunking(declared),
+                )
+                if name not in there or wanted != known:
+                    await self._store.put_collection(reader, wanted)
+
+
+def _chunking(declared: Declared) -> Chunking:
+    cut = declared.chunking
+    return Chunking(Strategy(cut.strategy), cut.max_tokens, cut.min_tokens, cut.overlap_tokens, cut.parent_tokens)

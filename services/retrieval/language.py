@@ -1,9 +1,9 @@
-"""In which languages the words of a query have to be looked up."""
+"""In which language a query is, and in which languages its words have to be looked up."""
 
 import re
 from collections.abc import Sequence
 
-# Words without which hardly a question is asked, and which the other language does not have.
+# Words without which hardly a question is asked, and which the other languages do not have.
 _FUNCTION_WORDS = {
     "en": frozenset(
         "the of and in to is are was were what which who when where how many much with for that this these on by from"
@@ -19,6 +19,15 @@ _WORD = re.compile(r"\w+")
 _MOST = 3
 
 
+def spoken(query: str) -> str:
+    """The language of a query, or empty where its words do not show it."""
+    words = set(_WORD.findall(query.lower()))
+    counts = {language: len(words & known) for language, known in _FUNCTION_WORDS.items()}
+    best = max(counts, key=lambda language: counts[language])
+    alone = all(counts[other] < counts[best] for other in counts if other != best)
+    return best if alone else ""
+
+
 def query_languages(query: str, documents: Sequence[str]) -> list[str]:
     """Languages to stem `query` in, of those that the `documents` have (empty: unknown); at least one.
 
@@ -29,7 +38,7 @@ def query_languages(query: str, documents: Sequence[str]) -> list[str]:
         return list(documents) or [""]
     words = set(_WORD.findall(query.lower()))
     counts = {language: len(words & known) for language, known in _FUNCTION_WORDS.items()}
-    spoken = [language for language, count in counts.items() if count]
-    if len(spoken) == 1 and spoken[0] in documents:
-        return spoken
+    found = [language for language, count in counts.items() if count]
+    if len(found) == 1 and found[0] in documents:
+        return found
     return list(documents)[:_MOST]

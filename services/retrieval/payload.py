@@ -1,20 +1,25 @@
 """How a chunk looks as a Qdrant payload; the same in the embedded engine and on a server."""
 
-import hashlib
 import os
-import re
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from typing import Any
 
-from services.retrieval.store import WRITE_BATCH, Document, NewChunk, StoredChunk
-from services.runtime.errors import InvalidField, NotFound
+from services.retrieval.refusals import check_dimensions
+from services.retrieval.store import WRITE_BATCH, Document, NewChunk, Reader, StoredChunk
 
-# Payload fields that get an index. `facets` holds metadata as `key␟value`, so that any key can be filtered by.
 TENANT_FIELD = "tenant"
-INDEXED_FIELDS = ("collection", "document_id", "generation", "language", "facets")
-_CHUNK_FIELDS = ("document_id", "position", "text", "collection", "title", "source", "page", "section", "language")
+# Payload fields that get an index: every field that is filtered by. `facets` holds metadata as `key␟value`, so that any
+# key can be filtered by; an edition is all of a collection's vectors of one model, and names the collection as well.
+INDEXED_FIELDS = ("edition", "document_id", "generation", "language", "labels", "facets")
+# What a search reads.
+CHUNK_FIELDS = (
+    *("document_id", "position", "text", "collection", "title", "source", "page", "section", "language"),
+    *("metadata", "context", "parent_text"),
+)
+# Stands in `labels` where a document has none: the engine cannot look for an empty list by index.
+OPEN = "*"
 _NAMESPACE = uuid.UUID("6f2b8d0e-5b1c-4a57-9d0a-0c6f5a9be6a1")
 
 
@@ -24,7 +29,7 @@ def facet(key: str, value: str) -> str:
 
 
 def new_generation() -> str:
-    """Names one stored version of one document; later ones sort higher."""
+    """Names one stored version of one document, or of one collection; later ones sort higher."""
     return f"{time.time_ns():020d}-{os.urandom(4).hex()}"
 
 
@@ -33,17 +38,16 @@ def point_id(*parts: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, "\x1f".join(parts)))
 
 
-def physical_name(model: str) -> str:
-    """Name of the physical collection of an embedding model: vectors of different models do not compare."""
-    readable = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:40]
-    return f"chunks-{readable}-{hashlib.sha256(model.encode()).hexdigest()[:8]}"
-
-
-def chunk_payload(tenant: str, generation: str, document: Document, chunk: NewChunk, position: int) -> dict[str, Any]:
+def chunk_payload(
+    tenant: str, edition: str, generation: str, document: Document, chunk: NewChunk, position: int
+) -> dict[str, Any]:
     """Everything of a chunk but its vectors."""
     return {
         TENANT_FIELD: tenant,
+        "edition": edition,
         "generation": generation,
+        "labels": list(document.labels) or [OPEN],
+        "facets": [facet(key, value) for key, value in document.metadata.items()],
         "document_id": document.document_id,
         "position": position,
         "text": chunk.text,
@@ -54,25 +58,29 @@ def chunk_payload(tenant: str, generation: str, document: Document, chunk: NewCh
         "section": chunk.section,
         "language": document.language,
         "metadata": dict(document.metadata),
-        "facets": [facet(key, value) for key, value in document.metadata.items()],
+        "context": chunk.context,
+        "parent_text": chunk.parent_text,
     }
 
 
 def chunk_of(payload: Mapping[str, Any]) -> StoredChunk:
     """The chunk that `chunk_payload` wrote."""
-    return StoredChunk(metadata=payload["metadata"], **{name: payload[name] for name in _CHUNK_FIELDS})
+    return StoredChunk(**{name: payload[name] for name in CHUNK_FIELDS})
 
 
-async def batches(chunks: AsyncIterable[NewChunk], dimensions: int = 0) -> AsyncGenerator[Sequence[NewChunk]]:
+def open_to(reader: Reader) -> list[str]:
+    """Values of `labels` of which a document must have one; empty for a reader that sees all."""
+    return [] if reader.sees_all else [OPEN, *reader.labels]
+
+
+async def batches(
+    chunks: AsyncIterable[NewChunk], model: str, dimensions: int = 0
+) -> AsyncGenerator[Sequence[NewChunk]]:
     """Chunks in groups of WRITE_BATCH. Raises InvalidField when their dense vectors differ in length."""
     batch: list[NewChunk] = []
     async for chunk in chunks:
-        dimensions = dimensions or len(chunk.dense)
-        if len(chunk.dense) != dimensions:
-            raise InvalidField(
-                f"`chunk.dense` has {len(chunk.dense)} values; vectors of this model have {dimensions}.",
-                field="chunk.dense",
-            )
+        check_dimensions(model, dimensions, len(chunk.dense))
+        dimensions = len(chunk.dense)
         batch.append(chunk)
         if len(batch) == WRITE_BATCH:
             yield batch
@@ -81,19 +89,15 @@ async def batches(chunks: AsyncIterable[NewChunk], dimensions: int = 0) -> Async
         yield batch
 
 
+async def each(chunks: Sequence[NewChunk]) -> AsyncGenerator[NewChunk]:
+    """A list as a stream."""
+    for chunk in chunks:
+        yield chunk
+
+
 async def count(chunks: AsyncIterable[NewChunk]) -> int:
     """Reads a stream to its end."""
     total = 0
     async for _ in chunks:
         total += 1
     return total
-
-
-def no_collection(name: str) -> NotFound:
-    """The error for a collection that the tenant does not have."""
-    return NotFound(f"There is no collection `{name}`; create it with PutCollection.", collection=name)
-
-
-def no_document(document_id: str) -> NotFound:
-    """The error for a document that the tenant does not have."""
-    return NotFound(f"There is no document `{document_id}`.", document_id=document_id)

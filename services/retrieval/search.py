@@ -1,23 +1,37 @@
-"""The search: one embedding of the query, one hybrid query of the store, one rerank, the best of it."""
+"""The search: embed the query, ask the store for candidates, join the legs, rerank, and take the best of it."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from services.retrieval.codes import codes, held
-from services.retrieval.language import query_languages
-from services.retrieval.ranking import combined
-from services.retrieval.store import ANY, Filter, Hit, Mode, Query, SparseTerms, Store, TokenMatrix
+from services.retrieval import ranking, variety
+from services.retrieval.codes import Named, held, named
+from services.retrieval.language import query_languages, spoken
+from services.retrieval.ranking import Fitness, Fusion
+from services.retrieval.routing import Routed, Router
+from services.retrieval.store import (
+    ANY,
+    LEG_LIMIT,
+    Filter,
+    Hit,
+    Mode,
+    Query,
+    Reader,
+    SparseTerms,
+    Store,
+    TokenMatrix,
+)
 from services.runtime import context
-from services.runtime.errors import ServiceError
+from services.runtime.errors import DependencyFailed, ModelMismatch, ServiceError
 
 log = logging.getLogger(__name__)
 
 # A reranker that failed is left alone for so long, lest every search pay its time limit.
 _PAUSE_SECONDS = 1.0
+# Passages that only the words find lose against those that both legs find: what is named exactly needs more room.
 _ROOM_FOR_CODES = 3
 # What a search keeps back of the caller's time to answer with.
 _RESERVE_SECONDS = 0.02
@@ -34,137 +48,228 @@ class QueryVectors:
 
 
 class Embedder(Protocol):
-    """Turns queries into vectors."""
+    """Turns texts into vectors of one model. All methods raise a ServiceError."""
+
+    async def languages(self) -> Sequence[str]:
+        """Languages that the model was trained for; none means that it is not known, or any."""
+        ...
 
     async def embed_query(self, text: str, languages: Sequence[str], *, with_tokens: bool) -> QueryVectors:
-        """Vectors of `text`, its words stemmed in each of the `languages`. Raises a ServiceError."""
+        """Vectors of a query, its words stemmed in each of the `languages`."""
+        ...
+
+
+class Embedders(Protocol):
+    """The embedding services that are configured."""
+
+    async def by_model(self) -> Mapping[str, Embedder]:
+        """The embedder of each model that is served now. Raises DependencyFailed when none answers."""
         ...
 
 
 class Reranker(Protocol):
-    """Scores candidates against a query. Both methods raise a ServiceError."""
+    """Scores texts against a query."""
 
-    async def reads_tokens(self) -> bool:
-        """Whether it wants token vectors rather than texts."""
-        ...
-
-    async def scores(self, query: str, tokens: TokenMatrix | None, hits: Sequence[Hit]) -> Sequence[float]:
-        """One score a hit, in the order of `hits`; higher is better."""
+    async def scores(self, query: str, hits: Sequence[Hit]) -> Sequence[float]:
+        """One score a hit, in the order of `hits`; higher is better. Raises a ServiceError."""
         ...
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a caller looks for. `top_k` is the number of passages wanted."""
+    """What a caller looks for. `top_k` is the number of passages wanted; `fusion` None means the server's default.
+
+    `score_threshold` is a cosine similarity, in a sparse search a BM25 score. `diversity` is from 0 to 1.
+    """
 
     query: str
     top_k: int = 5
     mode: Mode = Mode.HYBRID
     rerank: bool = True
     filter: Filter = ANY
+    fusion: Fusion | None = None
+    score_threshold: float | None = None
+    diversity: float = 0.0
+    max_per_document: int = 0
+    route: bool = False
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A hit in its final place. `rerank` is 0 where the reranker did not see it."""
+    """A hit in its final place. `fused` is the first stage's score; `rerank` is 0 where the reranker did not see it."""
 
     hit: Hit
     score: float
+    fused: float = 0.0
     rerank: float = 0.0
 
 
 @dataclass
 class Result:
-    """Passages by descending score, seconds per stage, and what was skipped because it failed."""
+    """Passages by descending score, seconds per stage, what was skipped, and what routing thought."""
 
     passages: list[Ranked] = field(default_factory=list[Ranked])
     stage_seconds: dict[str, float] = field(default_factory=dict[str, float])
     degraded: list[str] = field(default_factory=list[str])
+    routed: list[Routed] = field(default_factory=list[Routed])
+
+    def skipped(self, what: str) -> None:
+        """Notes once that something was left out."""
+        if what not in self.degraded:
+            self.degraded.append(what)
 
 
 class Searcher:
-    """Finds passages for a tenant. A lost reranker costs quality, not the answer."""
+    """Finds passages for a reader. A lost reranker costs quality, not the answer."""
 
     def __init__(
-        self, store: Store, embedder: Embedder, reranker: Reranker, *, candidates: int, rerank_seconds: float
+        self,
+        store: Store,
+        embedders: Embedders,
+        reranker: Reranker | None,
+        *,
+        router: Router | None = None,
+        fusion: Fusion = Fusion.CALIBRATED,
+        candidates: int = 40,
+        rerank_seconds: float = 0.4,
     ) -> None:
-        """`candidates`: hits that are reranked; `rerank_seconds`: time after which a search goes on without."""
+        """`reranker` None: late interaction over the token vectors that the store holds.
+
+        `candidates`: hits that are reranked; `rerank_seconds`: time after which a search goes on without.
+        """
         self._store = store
-        self._embedder = embedder
+        self._embedders = embedders
         self._reranker = reranker
+        self._router = router
+        self._fusion = fusion
         self._candidates = candidates
         self._rerank_seconds = rerank_seconds
         self._pause_until = 0.0
 
-    async def search(self, tenant: str, request: Request) -> Result:
-        """Raises NotFound (collection) and DependencyFailed (embedding, store)."""
+    async def search(self, reader: Reader, request: Request) -> Result:
+        """Raises NotFound (collection), ModelMismatch and DependencyFailed (embedding, store)."""
         result = Result()
-        wanted_codes = codes(request.query)
-        reads_tokens = await self._reads_tokens(result) if request.rerank else None
-        with _timed(result, "embed"):
-            vectors = await self._embed(tenant, request, with_tokens=reads_tokens is True)
-        with _timed(result, "search"):
-            # Passages that only the words find lose against those that both legs find: an identifier needs more room.
-            room = _ROOM_FOR_CODES * self._candidates if wanted_codes else self._candidates
-            limit = max(request.top_k, room)
-            hits = await self._store.search(
-                tenant,
-                Query(
-                    request.mode,
-                    vectors.model,
-                    vectors.dense,
-                    vectors.sparse,
-                    limit,
-                    request.filter,
-                    with_tokens=reads_tokens is True,
-                ),
-            )
-        ranked: list[Ranked] | None = None
-        if reads_tokens is not None and hits:
-            with _timed(result, "rerank"):
-                ranked = await self._rerank(request.query, vectors.tokens, hits, result)
-        if ranked is None:
-            final = combined(hits) if request.mode is Mode.HYBRID else [hit.fused for hit in hits]
-            ranked = [Ranked(*one) for one in zip(hits, final, strict=True)]
-        # Equal scores come in the same order each time.
-        ranked.sort(key=lambda one: (-held(wanted_codes, one.hit.chunk), -one.score, one.hit.chunk.chunk_id))
-        result.passages = ranked[: request.top_k]
+        if request.route and self._router is not None:
+            with _timed(result, "route"):
+                result.routed = await self._router.route(reader, request.query, request.filter.collections)
+            chosen = [one.name for one in result.routed if one.chosen]
+            if not chosen:
+                return result
+            request = replace(request, filter=replace(request.filter, collections=chosen))
+        wanted = named(request.query)
+        ranked = await self._found(reader, request, wanted, result)
+        result.passages = _best(ranked, request, wanted)
         return result
 
-    async def _embed(self, tenant: str, request: Request, *, with_tokens: bool) -> QueryVectors:
-        wanted = request.filter
-        known = [wanted.language] if wanted.language else await self._store.languages(tenant, wanted.collections)
-        languages = query_languages(request.query, known)
-        return await self._embedder.embed_query(request.query, languages, with_tokens=with_tokens)
+    async def _found(self, reader: Reader, request: Request, wanted: Named, result: Result) -> list[Ranked]:
+        """Candidates of all models. Looks again when a collection moved to another one meanwhile."""
+        names = request.filter.collections
+        models = await self._store.models(reader, names)
+        while True:
+            searches = await self._searches(request, models)
+            found = await asyncio.gather(
+                *(self._ranked(reader, one, embedder, wanted, result) for embedder, one in searches)
+            )
+            before, models = models, await self._store.models(reader, names)
+            if models == before:
+                return [one for part in found for one in part]
 
-    async def _reads_tokens(self, result: Result) -> bool | None:
-        """None when there will be no rerank."""
+    async def _searches(self, request: Request, models: Mapping[str, str]) -> list[tuple[Embedder, Request]]:
+        """One search a model: vectors of different models do not compare. Raises ModelMismatch."""
+        by_model: dict[str, list[str]] = {}
+        for name, model in models.items():
+            if model:  # an empty collection has none yet
+                by_model.setdefault(model, []).append(name)
+        if not by_model:
+            return []
+        served = await self._embedders.by_model()
+        searches: list[tuple[Embedder, Request]] = []
+        for model, names in sorted(by_model.items()):
+            if model not in served:
+                raise _mismatch(names[0], model, served)
+            # One model for everything needs no condition on the collection.
+            part = request.filter.collections if len(by_model) == 1 else names
+            searches.append((served[model], replace(request, filter=replace(request.filter, collections=part))))
+        return searches
+
+    async def _ranked(
+        self, reader: Reader, request: Request, embedder: Embedder, wanted: Named, result: Result
+    ) -> list[Ranked]:
+        late = request.rerank and self._reranker is None
+        with _timed(result, "embed"):
+            known = [request.filter.language] if request.filter.language else []
+            known = known or await self._store.languages(reader, request.filter.collections)
+            languages = query_languages(request.query, known)
+            vectors = await embedder.embed_query(request.query, languages, with_tokens=late)
+        with _timed(result, "search"):
+            limit = max(request.top_k, LEG_LIMIT * (_ROOM_FOR_CODES if wanted else 1))
+            query = Query(
+                request.mode,
+                vectors.model,
+                vectors.dense,
+                vectors.sparse,
+                limit,
+                request.filter,
+                with_vectors=request.diversity > 0,
+            )
+            hits = await self._store.search(reader, query)
+        if not hits:
+            return []
+        fitness = await _fitness(request.query, embedder)
+        first = ranking.fused(hits, request.mode, request.fusion or self._fusion, fitness)
+        ranked = [Ranked(hit, score, score) for hit, score in zip(hits, first, strict=True)]
+        ranked.sort(key=lambda one: (_negative(held(wanted, one.hit.chunk)), -one.score, one.hit.chunk.chunk_id))
+        if request.rerank:
+            with _timed(result, "rerank"):
+                ranked = await self._reranked(reader, request, vectors, ranked, fitness, result)
+        return ranked
+
+    async def _reranked(
+        self,
+        reader: Reader,
+        request: Request,
+        vectors: QueryVectors,
+        ranked: list[Ranked],
+        fitness: Fitness,
+        result: Result,
+    ) -> list[Ranked]:
+        """The first `candidates` with their final scores, the rest below them; all as they were when it failed."""
+        count = max(self._candidates, request.top_k)
+        head, tail = ranked[:count], ranked[count:]
+        scores = await self._rerank_scores(reader, request.query, vectors, [one.hit for one in head], result)
+        if scores is None or not any(score is not None for score in scores):
+            return ranked
+        # Standard scores are taken over all candidates: those that are reranked are the best of them.
+        standard = ranking.standardised([one.fused for one in ranked])[: len(head)]
+        final = ranking.added(standard, scores, fitness.meaning if self._reranker is None else 1.0)
+        best = [
+            replace(one, score=score, rerank=late or 0.0) for one, score, late in zip(head, final, scores, strict=True)
+        ]
+        floor = min(final)
+        return best + [replace(one, score=floor - rank) for rank, one in enumerate(tail, start=1)]
+
+    async def _rerank_scores(
+        self, reader: Reader, query: str, vectors: QueryVectors, hits: Sequence[Hit], result: Result
+    ) -> Sequence[float | None] | None:
+        """None when there is no score to be had."""
         if time.monotonic() < self._pause_until:
-            result.degraded.append("reranking")
+            result.skipped("reranking")
             return None
         try:
             async with asyncio.timeout(self._rerank_limit()):
-                return await self._reranker.reads_tokens()
-        except (ServiceError, TimeoutError) as error:
-            self._lose_reranker(result, error)
-            return None
-
-    async def _rerank(
-        self, query: str, tokens: TokenMatrix | None, hits: Sequence[Hit], result: Result
-    ) -> list[Ranked] | None:
-        try:
-            async with asyncio.timeout(self._rerank_limit()):
-                scores = await self._reranker.scores(query, tokens, hits)
-        except (ServiceError, TimeoutError) as error:
-            self._lose_reranker(result, error)
-            return None
-        final = combined(hits, scores)
-        return [Ranked(*one) for one in zip(hits, final, scores, strict=True)]
-
-    def _lose_reranker(self, result: Result, error: Exception) -> None:
-        self._pause_until = time.monotonic() + _PAUSE_SECONDS
-        result.degraded.append("reranking")
-        log.warning("search goes on without reranking", extra={"reason": str(error) or type(error).__name__})
+                if self._reranker is not None:
+                    return await self._reranker.scores(query, hits)
+                if vectors.tokens is None:
+                    return None
+                return await self._store.late_scores(reader, vectors.model, hits, vectors.tokens)
+        except TimeoutError:
+            result.skipped("reranking skipped")
+            log.warning("search goes on without reranking", extra={"reason": "its time ran out"})
+        except ServiceError as error:
+            self._pause_until = time.monotonic() + _PAUSE_SECONDS
+            result.skipped("reranking")
+            log.warning("search goes on without reranking", extra={"reason": str(error)})
+        return None
 
     def _rerank_limit(self) -> float:
         call = context.current()
@@ -172,8 +277,47 @@ class Searcher:
         return self._rerank_seconds if left is None else max(0.0, min(self._rerank_seconds, left - _RESERVE_SECONDS))
 
 
+def _best(ranked: list[Ranked], request: Request, wanted: Named) -> list[Ranked]:
+    """The `top_k` that come back."""
+    if request.score_threshold is not None:
+        least = request.score_threshold
+        ranked = [one for one in ranked if _leg_score(one.hit, request.mode) >= least]
+    # Equal scores come in the same order each time.
+    ranked.sort(key=lambda one: (_negative(held(wanted, one.hit.chunk)), -one.score, one.hit.chunk.chunk_id))
+    ranked = variety.limited(variety.first_of_each_parent(ranked), request.max_per_document)
+    if request.diversity > 0:
+        return variety.diverse(ranked, request.diversity, request.top_k)
+    return ranked[: request.top_k]
+
+
+def _leg_score(hit: Hit, mode: Mode) -> float:
+    return hit.sparse if mode is Mode.SPARSE else hit.dense
+
+
+def _negative(counts: tuple[int, int]) -> tuple[int, int]:
+    return -counts[0], -counts[1]
+
+
+async def _fitness(query: str, embedder: Embedder) -> Fitness:
+    language = spoken(query)
+    trained = await embedder.languages()
+    return Fitness(language, not language or not trained or language in trained)
+
+
+def _mismatch(collection: str, model: str, served: Mapping[str, Embedder]) -> ServiceError:
+    if not served:
+        return DependencyFailed("No embedding service answers.", dependency="embedding")
+    names = ", ".join(f"`{name}`" for name in sorted(served))
+    return ModelMismatch(
+        f"The collection `{collection}` has vectors of the model `{model}`, and {names} is served. Serve that model"
+        f" too (SABUESO_EMBEDDING_ADDRESS), or embed anew: sabueso collections migrate {collection}.",
+        collection=collection,
+        model=model,
+    )
+
+
 class _timed:
-    """Adds the seconds of a `with` block to the result's stages."""
+    """Adds the seconds of a `with` block to the result's stages; of searches side by side the longest counts."""
 
     def __init__(self, result: Result, stage: str) -> None:
         self._result = result
@@ -183,4 +327,5 @@ class _timed:
         self._started = time.perf_counter()
 
     def __exit__(self, *_: object) -> None:
-        self._result.stage_seconds[self._stage] = time.perf_counter() - self._started
+        took = time.perf_counter() - self._started
+        self._result.stage_seconds[self._stage] = max(took, self._result.stage_seconds.get(self._stage, 0.0))

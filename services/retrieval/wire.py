@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 
 from sabueso.retrieval.v1 import retrieval_pb2 as pb
+from services.retrieval.ranking import Fusion
 from services.retrieval.search import Ranked, Request
 from services.retrieval.store import (
-    NEVER,
-    Collection,
+    ALL_LABELS,
     Condition,
     Document,
     Filter,
@@ -28,10 +28,16 @@ _MODES = {
     pb.SEARCH_MODE_SPARSE: Mode.SPARSE,
     pb.SEARCH_MODE_HYBRID: Mode.HYBRID,
 }
+_FUSIONS = {
+    pb.FUSION_UNSPECIFIED: None,
+    pb.FUSION_RRF: Fusion.RRF,
+    pb.FUSION_DBSF: Fusion.DBSF,
+    pb.FUSION_CALIBRATED: Fusion.CALIBRATED,
+}
 _COLLECTION = re.compile(r"[a-z0-9_-]{1,64}")
 _DOCUMENT_ID = re.compile(r"[\w\-.:/]{1,200}")
 _LANGUAGE = re.compile(r"([a-z]{2})?")
-_MOST_CONDITIONS, _MOST_VALUES, _MOST_METADATA = 50, 1000, 50
+_MOST_CONDITIONS, _MOST_VALUES, _MOST_METADATA, _MOST_LABELS = 50, 1000, 50, 50
 _LONGEST_KEY, _LONGEST_VALUE, _LONGEST_QUERY, _LONGEST_TEXT = 100, 1000, 4096, 100_000
 _LARGEST_TERM = 2**32 - 1
 
@@ -48,10 +54,29 @@ def search_request(request: pb.SearchRequest) -> Request:
         raise InvalidField("`top_k` must be 1 to 100, or 0 for 5.", field="top_k")
     if request.mode not in _MODES:
         raise InvalidField("`mode` must be dense, sparse or hybrid.", field="mode")
+    if request.fusion not in _FUSIONS:
+        raise InvalidField("`fusion` must be rrf, dbsf or calibrated.", field="fusion")
     for name in request.collections:
         require_collection_name(name, "collections")
-    wanted = _filter(request.filter, request.collections)
-    return Request(query, top_k, _MODES[request.mode], not request.skip_rerank, wanted)
+    threshold = request.score_threshold if request.HasField("score_threshold") else None
+    if threshold is not None and not math.isfinite(threshold):
+        raise InvalidField("`score_threshold` must be a finite number.", field="score_threshold")
+    if not 0 <= request.diversity <= 1:
+        raise InvalidField("`diversity` must be 0 to 1.", field="diversity")
+    if not 0 <= request.max_per_document <= 100:
+        raise InvalidField("`max_per_document` must be 1 to 100, or 0 for any.", field="max_per_document")
+    return Request(
+        query,
+        top_k,
+        _MODES[request.mode],
+        rerank=not request.skip_rerank,
+        filter=_filter(request.filter, request.collections),
+        fusion=_FUSIONS[request.fusion],
+        score_threshold=threshold,
+        diversity=request.diversity,
+        max_per_document=request.max_per_document,
+        route=request.route,
+    )
 
 
 def _filter(wanted: pb.Filter, collections: Sequence[str]) -> Filter:
@@ -85,6 +110,12 @@ def document(header: pb.DocumentHeader) -> Document:
                 " characters.",
                 field="document.metadata",
             )
+    labels = tuple(sorted(set(header.labels)))
+    if len(labels) > _MOST_LABELS or any(not 1 <= len(one) <= _LONGEST_KEY or one == ALL_LABELS for one in labels):
+        raise InvalidField(
+            f"`document.labels` wants at most {_MOST_LABELS} of 1 to {_LONGEST_KEY} characters; `*` is not one.",
+            field="document.labels",
+        )
     return Document(
         document_id=header.document_id,
         collection=header.collection,
@@ -93,7 +124,11 @@ def document(header: pb.DocumentHeader) -> Document:
         source=header.source,
         language=header.language,
         metadata=dict(header.metadata),
+        labels=labels,
         content_hash=header.content_hash,
+        content_sha256=header.content_sha256,
+        page_count=header.page_count,
+        learned_sparse=header.learned_sparse,
     )
 
 
@@ -101,6 +136,11 @@ def chunk(message: pb.Chunk) -> NewChunk:
     """A checked chunk. Raises InvalidField."""
     if not message.text.strip() or len(message.text) > _LONGEST_TEXT:
         raise InvalidField(f"`chunk.text` must have 1 to {_LONGEST_TEXT} characters.", field="chunk.text")
+    if len(message.context) > _LONGEST_TEXT or len(message.parent_text) > _LONGEST_TEXT:
+        raise InvalidField(
+            f"`chunk.context` and `chunk.parent_text` must have at most {_LONGEST_TEXT} characters.",
+            field="chunk.parent_text",
+        )
     if message.page < 0:
         raise InvalidField("`chunk.page` must be 0 or more.", field="chunk.page")
     # A sum is finite only when all of its parts are.
@@ -120,6 +160,8 @@ def chunk(message: pb.Chunk) -> NewChunk:
         tokens=_tokens(message),
         page=message.page,
         section=message.section,
+        context=message.context,
+        parent_text="" if message.parent_text == message.text else message.parent_text,
     )
 
 
@@ -152,21 +194,29 @@ def require_language(language: str, field: str) -> None:
         raise InvalidField(f"`{field}` must be a code of ISO 639-1, such as `es`, or empty.", field=field)
 
 
-def page_token(last: Document) -> str:
-    """Where the page after `last` begins."""
-    return base64.urlsafe_b64encode(last.document_id.encode()).decode()
+def page_token(last: str) -> str:
+    """Where the page after the one that ends with `last` begins."""
+    return base64.urlsafe_b64encode(last.encode()).decode()
 
 
 def after(token: str) -> str:
-    """The document id that a page follows. Raises InvalidField."""
+    """What a page follows. Raises InvalidField."""
     try:
         return base64.b64decode(token.encode("ascii"), b"-_", validate=True).decode()
     except (binascii.Error, UnicodeError):
         raise InvalidField("`page_token` must come from the previous response.", field="page_token") from None
 
 
+def position_after(token: str) -> int:
+    """The position that a page of passages begins with. Raises InvalidField."""
+    at = after(token)
+    if at and not at.isdecimal():
+        raise InvalidField("`page_token` must come from the previous response.", field="page_token")
+    return int(at or 0)
+
+
 def passage_message(chunk: StoredChunk) -> pb.Passage:
-    """A passage without scores."""
+    """A passage without scores, as it was cut."""
     return pb.Passage(
         document_id=chunk.document_id,
         chunk_id=chunk.chunk_id,
@@ -183,12 +233,13 @@ def passage_message(chunk: StoredChunk) -> pb.Passage:
 
 
 def found_message(one: Ranked) -> pb.Passage:
-    """A passage with its scores."""
-    passage = passage_message(one.hit.chunk)
+    """A passage with its scores, to be read as the larger part around it where there is one."""
+    chunk = one.hit.chunk
+    passage = passage_message(chunk)
+    if chunk.parent_text:
+        passage.text, passage.matched_text = chunk.parent_text, chunk.text
     passage.score = one.score
-    passage.scores.CopyFrom(
-        pb.Scores(dense=one.hit.dense, sparse=one.hit.sparse, fused=one.hit.fused, rerank=one.rerank)
-    )
+    passage.scores.CopyFrom(pb.Scores(dense=one.hit.dense, sparse=one.hit.sparse, fused=one.fused, rerank=one.rerank))
     return passage
 
 
@@ -203,19 +254,10 @@ def document_message(document: Document) -> pb.Document:
         metadata=document.metadata,
         chunk_count=document.chunk_count,
         content_hash=document.content_hash,
+        labels=document.labels,
+        content_sha256=document.content_sha256,
+        page_count=document.page_count,
+        embedding_model=document.embedding_model,
     )
     described.update_time.FromDatetime(document.update_time)
-    return described
-
-
-def collection_message(collection: Collection) -> pb.Collection:
-    """A collection."""
-    described = pb.Collection(
-        name=collection.name,
-        description=collection.description,
-        language=collection.language,
-        document_count=collection.document_count,
-    )
-    if collection.update_time > NEVER:
-        described.update_time.FromDatetime(collection.update_time)
     return described

@@ -5,6 +5,7 @@ After the queue of text-embeddings-inference: refuse before any work is done, fi
 
 import asyncio
 import contextlib
+import contextvars
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class _Waiting(Generic[Item, Result]):
 
 
 class Batcher(Generic[Item, Result]):
-    """Runs `work` on batches of items, one batch at a time."""
+    """Runs `work` on batches of items, as many batches at a time as are allowed."""
 
     def __init__(
         self,
@@ -34,8 +35,12 @@ class Batcher(Generic[Item, Result]):
         max_batch_cost: int,
         max_batch_items: int,
         max_waiting_cost: int,
+        parallel_batches: int = 1,
     ) -> None:
-        """`work` answers in the order of its batch. Costs are in the caller's unit, such as tokens."""
+        """`work` answers in the order of its batch. Costs are in the caller's unit, such as tokens.
+
+        `work` runs outside of any call: it sees the identity and the deadline of none of its callers.
+        """
         self._work = work
         self._max_batch_cost = max_batch_cost
         self._max_batch_items = max_batch_items
@@ -43,7 +48,8 @@ class Batcher(Generic[Item, Result]):
         self._queue: deque[_Waiting[Item, Result]] = deque()
         self._waiting_cost = 0
         self._arrived = asyncio.Event()
-        self._runner: asyncio.Task[None] | None = None
+        self._parallel_batches = parallel_batches
+        self._runners: list[asyncio.Task[None]] = []
 
     @property
     def waiting_cost(self) -> int:
@@ -55,8 +61,7 @@ class Batcher(Generic[Item, Result]):
         total = sum(cost for _, cost in items)
         if self._queue and self._waiting_cost + total > self._max_waiting_cost:
             raise Overloaded("The queue is full.", retry_after=timedelta(seconds=1))
-        if self._runner is None or self._runner.done():
-            self._runner = asyncio.create_task(self._run())
+        self._start()
         loop = asyncio.get_running_loop()
         waiting = [_Waiting[Item, Result](item, cost, loop.create_future()) for item, cost in items]
         self._queue.extend(waiting)
@@ -70,12 +75,19 @@ class Batcher(Generic[Item, Result]):
 
     async def close(self) -> None:
         """Stops; whoever waits is cancelled."""
-        if self._runner is not None:
-            self._runner.cancel()
+        for runner in self._runners:
+            runner.cancel()
+        for runner in self._runners:
             with contextlib.suppress(asyncio.CancelledError):
-                await self._runner
+                await runner
         for one in self._queue:
             one.future.cancel()
+
+    def _start(self) -> None:
+        self._runners = [runner for runner in self._runners if not runner.done()]
+        while len(self._runners) < self._parallel_batches:
+            # An empty context: the runner would otherwise act for whoever happened to call first.
+            self._runners.append(asyncio.create_task(self._run(), context=contextvars.Context()))
 
     async def _run(self) -> None:
         while True:

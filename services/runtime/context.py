@@ -6,17 +6,22 @@ from dataclasses import dataclass
 
 from services.runtime.errors import Unauthenticated
 
+# Opens every document.
+ALL_LABELS = "*"
+
 
 @dataclass(frozen=True)
 class Identity:
     """Who a call is made for.
 
-    `principal` is the key or user within the tenant; `scopes` say what the key may do.
+    `principal` is the key or user within the tenant; `scopes` say what the key may do; `labels` which documents it may
+    read besides those that are open to all of the tenant, `*` being every one.
     """
 
     tenant: str
     principal: str = ""
     scopes: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

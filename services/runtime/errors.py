@@ -8,6 +8,7 @@ Logic raises these; `server.py` alone turns them into gRPC statuses, and the gat
       NotPermitted       a rule forbids it
       NotFound           there is no such thing for this tenant
       SqlError           the statement is wrong; the message lets a model repair it
+      ModelMismatch      vectors of two embedding models cannot be compared
       LimitExceeded      the tenant asked for more than its limits allow
       Overloaded         we shed load; the same call may succeed later
       DependencyFailed   something that we need does not answer
@@ -81,6 +82,14 @@ class SqlError(ServiceError):
     meaning = "the statement is wrong; `sqlstate`, `position` and `hint` help to repair it"
 
 
+class ModelMismatch(ServiceError):
+    """Vectors of two models cannot be compared; metadata `collection` and `model` say whose."""
+
+    code = StatusCode.FAILED_PRECONDITION
+    reason = "MODEL_MISMATCH"
+    meaning = "a collection's vectors come from another embedding model than the one that is served; migrate it"
+
+
 class LimitExceeded(ServiceError):
     """The tenant asked for more than its limits allow; metadata `setting` names the limit."""
 
@@ -119,6 +128,7 @@ ALL: tuple[type[ServiceError], ...] = (
     NotPermitted,
     NotFound,
     SqlError,
+    ModelMismatch,
     LimitExceeded,
     Overloaded,
     DependencyFailed,
@@ -174,6 +184,9 @@ def from_rpc(error: AioRpcError, dependency: str) -> ServiceError | None:
             return DeadlineExceeded(f"{dependency} did not answer in time.", stage=dependency)
         case StatusCode.UNIMPLEMENTED:
             return NotFound(f"{dependency} does not offer this yet.", dependency=dependency)
+        case StatusCode.INTERNAL if status is None:
+            # grpc's own word for a connection that broke in mid-stream; a bug of ours comes with details.
+            return DependencyFailed(f"{dependency} broke off.", dependency=dependency)
         case _:
             return None
 

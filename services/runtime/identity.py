@@ -31,6 +31,7 @@ class Signer:
             "sub": identity.tenant,
             "prn": identity.principal,
             "scp": list(identity.scopes),
+            "lbl": list(identity.labels),
             "exp": int(time.time() + ttl_seconds),
         }
         return jwt.encode(claims, self._secret, algorithm=_ALGORITHM)
@@ -45,7 +46,8 @@ class Signer:
     def _decode_once(self, token: str) -> tuple[Identity, float]:
         try:
             claims = jwt.decode(token, self._secret, algorithms=[_ALGORITHM], audience=_AUDIENCE)
-            identity = Identity(claims["sub"], claims.get("prn", ""), tuple(claims.get("scp", ())))
+            lists = (tuple(claims.get(name, ())) for name in ("scp", "lbl"))
+            identity = Identity(claims["sub"], claims.get("prn", ""), *lists)
             return identity, float(claims["exp"])
         except (jwt.PyJWTError, KeyError, TypeError, ValueError):
             raise Unauthenticated("The call's identity is not valid.") from None

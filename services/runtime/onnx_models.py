@@ -1,6 +1,8 @@
 """Finds ONNX models of text and runs their graphs. For embedding and reranking; no other image holds what it loads."""
 
 import hashlib
+import logging
+import mmap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -13,12 +15,17 @@ if TYPE_CHECKING:
 
     Numbers: TypeAlias = NDArray[np.int64]
 
+log = logging.getLogger(__name__)
+
 # No text of 512 tokens is longer than this many characters a token, but for runs of one sign; beyond, a tokenizer would
 # read megabytes in order to throw them away.
 CHARACTERS_PER_TOKEN = 64
 # In this order: the smaller model first, where a folder holds several.
 _MODEL_FILES = ("model_int8.onnx", "model_quantized.onnx", "model.onnx")
 _FOLDERS = (".", "onnx")
+_GPU, _CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
+# Operators that quantise their input while they run, with one scale for the whole batch (ONNX and ONNX Runtime).
+_QUANTISING = (b"DynamicQuantizeLinear", b"DynamicQuantizeMatMul")
 
 
 class ModelNotFound(WrongSetting):
@@ -68,11 +75,20 @@ def tokenizable(text: str) -> str:
     return text.encode("utf-8", "ignore").decode().replace("\0", " ")
 
 
+def choose_providers(available: Sequence[str]) -> list[str]:
+    """Where a graph runs, by what ONNX Runtime offers: on a CUDA device, with the processor for the rest of it.
+
+    onnxruntime-gpu offers CUDA; TensorRT is left out, it compiles for minutes at each new length of text.
+    """
+    return [provider for provider in (_GPU, _CPU) if provider in available]
+
+
 class OnnxGraph:
     """A BERT-like graph over token ids.
 
     `outputs` are the names of what it answers; `revision` is of the file's content: two models of one name do not
-    compare either.
+    compare either. `on_gpu`: it runs on a CUDA device. `alone`: texts must run one at a time, since the graph is
+    quantised while it runs, by the batch: a text's answer would depend on its neighbours (cosine 0.995, measured).
     """
 
     def __init__(self, path: Path, threads: int) -> None:
@@ -86,11 +102,19 @@ class OnnxGraph:
         options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
         # Threads that spin while they wait would take the processor from the other services of a machine.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self._session = ort.InferenceSession(
+            str(path), options, providers=choose_providers(ort.get_available_providers())
+        )
+        providers: list[str] = self._session.get_providers()
+        # Asked of the session: a device that is offered may still fail to start, and the processor then takes over.
+        self.on_gpu = _GPU in providers
+        log.info("model loaded", extra={"model": path.parent.name, "providers": providers, "threads": threads})
         self._inputs: set[str] = {one.name for one in self._session.get_inputs()}
         self.outputs: list[str] = [one.name for one in self._session.get_outputs()]
         with path.open("rb") as file:
             self.revision = hashlib.file_digest(file, "sha256").hexdigest()[:12]
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                self.alone = any(content.find(operator) >= 0 for operator in _QUANTISING)
 
     def run(
         self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], wanted: Sequence[str] | None = None

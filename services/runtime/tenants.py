@@ -6,7 +6,7 @@ import hashlib
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -15,6 +15,7 @@ from services.runtime.settings import WrongSetting
 
 log = logging.getLogger(__name__)
 
+Label = Annotated[str, Field(pattern=r"^(\*|[\w.@-][\w.:@ -]{0,99})$")]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
 
@@ -29,6 +30,10 @@ class Key(_Part):
     sha256: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of the key, in hex.")
     scopes: tuple[str, ...] = Field(
         default=("agent", "models", "search", "documents"), description="What the key may do."
+    )
+    labels: tuple[Label, ...] = Field(
+        default=(),
+        description="Opens documents that bear one of these, `*` every one; those without are open to all.",
     )
 
 
@@ -50,11 +55,28 @@ class Tool(_Part):
     cache_ttl_seconds: int = Field(default=300, ge=0, description="How long results are remembered; 0 is off.")
 
 
+class Chunking(_Part):
+    """How documents are cut, in tokens of the embedding model; 0 means the default of ingestion."""
+
+    strategy: Literal["structure", "fixed", "sentences", "recursive", "semantic", "code"] = "structure"
+    max_tokens: int = Field(default=0, ge=0, le=8192, description="Largest passage.")
+    min_tokens: int = Field(default=0, ge=0, le=8192, description="Smaller neighbours are joined up to this size.")
+    overlap_tokens: int | None = Field(default=None, ge=0, le=4096, description="Repeated between neighbours.")
+    parent_tokens: int = Field(default=0, ge=0, le=8192, description="Size of what is read in its place; 0: itself.")
+
+    @model_validator(mode="after")
+    def _overlap_fits(self) -> "Chunking":
+        if self.max_tokens and self.overlap_tokens is not None and self.overlap_tokens >= self.max_tokens:
+            raise ValueError("overlap_tokens must be smaller than max_tokens")
+        return self
+
+
 class Collection(_Part):
     """A set of documents that is created for the tenant."""
 
     description: str = ""
     language: str = Field(default="", pattern="^([a-z]{2})?$", description="Empty: each document says its own.")
+    chunking: Chunking = Chunking()
 
 
 class Column(_Part):

@@ -1,6 +1,6 @@
 """Real servers on loopback ports, for tests."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from grpc import aio
@@ -14,9 +14,9 @@ SECRET = "for-tests-only-for-tests-only-32b"
 SIGNER = Signer(SECRET)
 
 
-def act_as(tenant: str, *scopes: str, principal: str = "test") -> None:
+def act_as(tenant: str, *scopes: str, principal: str = "test", labels: Sequence[str] = ()) -> None:
     """Makes the current task a caller of `tenant`: every channel of `connect` then carries its identity."""
-    identity = context.Identity(tenant, principal, scopes)
+    identity = context.Identity(tenant, principal, scopes, tuple(labels))
     context.enter(context.CallContext(identity, SIGNER.sign(identity)))
 
 

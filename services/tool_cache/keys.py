@@ -10,13 +10,14 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from services.runtime.errors import InvalidField
 
 # Part of every key: another canonical form makes what is stored unreachable, not misread.
-_SCHEMA = b"v1"
+_SCHEMA = b"v2"
 _LONGEST_ARGUMENTS = 64 * 1024
 _LONGEST_VERSION = 512
 _DEEPEST = 64
@@ -38,14 +39,18 @@ class _Number(str):
     """A number with a fraction or an exponent, as it was written."""
 
 
-def call_key(tenant: str, tool: str, version: str, arguments_json: str) -> CallKey:
-    """The key of a call. Raises InvalidField for what is no tool name or no proper JSON object."""
+def call_key(tenant: str, tool: str, version: str, arguments_json: str, labels: Collection[str] = ()) -> CallKey:
+    """The key of a call by someone who holds `labels`: other labels open other documents.
+
+    Raises InvalidField for what is no tool name or no proper JSON object.
+    """
     require_tool(tool, "call.tool")
     if len(version) > _LONGEST_VERSION:
         raise InvalidField(f"`call.version` must have at most {_LONGEST_VERSION} characters.", field="call.version")
     arguments = canonical(arguments_json)
     digest = hashlib.sha256()
-    for part in (_SCHEMA, tenant.encode(), tool.encode(), version.encode(), arguments.encode()):
+    access = json.dumps(sorted(set(labels)))
+    for part in (_SCHEMA, *(text.encode() for text in (tenant, access, tool, version, arguments))):
         # With its length before it, no part can run into the next one.
         digest.update(len(part).to_bytes(8, "big") + part)
     return CallKey(tenant, tool, version, arguments, digest.hexdigest())

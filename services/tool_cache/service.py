@@ -7,10 +7,10 @@ from google.protobuf.duration_pb2 import Duration
 
 from sabueso.tool_cache.v1 import tool_cache_pb2 as pb
 from sabueso.tool_cache.v1 import tool_cache_pb2_grpc
-from services.runtime.context import tenant
+from services.runtime.context import identity, tenant
 from services.runtime.errors import InvalidField
 from services.tool_cache import metrics
-from services.tool_cache.keys import call_key, require_tool
+from services.tool_cache.keys import CallKey, call_key, require_tool
 from services.tool_cache.store import Result, Store
 
 _MOST_CALLS = 64
@@ -26,7 +26,7 @@ class ToolCacheServicer(tool_cache_pb2_grpc.ToolCacheServiceServicer):
 
     async def BatchGet(self, request: pb.BatchGetRequest, context: Any) -> pb.BatchGetResponse:
         _require_count(request.calls, "calls")
-        keys = [call_key(tenant(), call.tool, call.version, call.arguments_json) for call in request.calls]
+        keys = [_key(call) for call in request.calls]
         response = pb.BatchGetResponse()
         for found in await self._store.get(keys):
             lookup = response.lookups.add(hit=found is not None)
@@ -40,7 +40,7 @@ class ToolCacheServicer(tool_cache_pb2_grpc.ToolCacheServiceServicer):
         _require_count(request.entries, "entries")
         results: list[Result] = []
         for entry in request.entries:
-            key = call_key(tenant(), entry.call.tool, entry.call.version, entry.call.arguments_json)
+            key = _key(entry.call)
             ttl_ms = _ttl_ms(entry.ttl)
             if ttl_ms == 0:
                 metrics.RESULTS.labels("no_ttl").inc()
@@ -70,3 +70,8 @@ def _ttl_ms(ttl: Duration) -> int:
     if not 0 <= nanoseconds <= _LONGEST_TTL_NS:
         raise InvalidField("`entry.ttl` must be 0 to 30 days.", field="entry.ttl")
     return -(-nanoseconds // 10**6)
+
+
+def _key(call: pb.Call) -> CallKey:
+    caller = identity()
+    return call_key(caller.tenant, call.tool, call.version, call.arguments_json, caller.labels)

@@ -8,6 +8,7 @@ from services.understudy.intent import Part, recurring
 from services.understudy.recurrence import recurring_clauses
 from services.understudy.rows_text import rows_text
 from services.understudy.schema_reader import Schema
+from services.understudy.search_queries import taken_apart
 from services.understudy.signs import Need
 from services.understudy.words import fold, language, sentences, stems
 
@@ -109,6 +110,9 @@ def _documents(question: str, passages: Sequence[Passage], spoken: str) -> tuple
         if passages:
             return say["no_recurrence"].format(total=total), False
     quotes = extract(question, passages)
+    if not quotes:  # what names several things may be told of each in a passage of its own
+        of_each = [quote for part in taken_apart(question) for quote in extract(part, passages)[:1]]
+        quotes = list({quote.text: quote for quote in of_each}.values())
     if not quotes:
         return say["no_passages"], False
     lines = [_closed(one.text, "".join(f"[{mark}]" for mark in one.numbers if mark)) for one in quotes]

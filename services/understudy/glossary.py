@@ -4,6 +4,7 @@ Only for words that do not look alike; cognates such as `condición` and `condit
 """
 
 import functools
+import re
 from collections.abc import Mapping
 
 from services.understudy.words import stem
@@ -47,68 +48,69 @@ valor value; vencimiento expiry due maturity; venta sale; verano summer; viaje t
 vigente force; vivienda housing; voluntad will; zona area zone
 """
 
-# Each line is of one meaning, in both languages. Kept narrow: what is wide makes passages answer what they do not.
+# Each line is of one meaning: Spanish words | English words. Kept narrow: what is wide makes passages answer what they
+# do not.
 _SYNONYMS = """
-hotel alojamiento hospedaje accommodation lodging
-ceo director consejero
-cto tecnologia technology
-cfo financiero finance
-vacaciones holidays vacation
-multa penalizacion sancion recargo penalty fine surcharge
-especial special particular
-excepcion excepcional exception exceptional salvedad
-horario jornada schedule hours
-sueldo salario nomina remuneracion salary wage pay payroll remuneration
-empleado trabajador plantilla employee worker staff
-despido cese dismissal layoff
-teletrabajo remoto telework remote
-ordenador portatil computer laptop
-movil telefono phone mobile
-contrasena clave password
-factura recibo invoice bill receipt
-proveedor suministrador supplier vendor provider
-cliente comprador customer client buyer
-tope limite maximo cap limit ceiling maximum
-minimo minimum least
-plazo termino deadline term
-preaviso antelacion aviso notice
-rescindir resolver cancelar terminate cancel
-finalizar terminar acabar finish
-prorroga renovacion extension renewal
-retraso demora mora tardanza delay lateness
-averia fallo failure breakdown fault
-reparacion arreglo repair
-garantia aval warranty guarantee
-seguro poliza insurance
-subida aumento incremento increase rise raise
-bajada reduccion descenso decrease reduction cut
-descuento rebaja bonificacion discount rebate
-coste gasto cost expense expenditure
-pagar abonar pay settle
-reembolso devolucion refund reimbursement return
-comida almuerzo meal lunch
-desplazamiento viaje travel trip journey
-coche vehiculo automovil car vehicle
-tren ferrocarril train rail railway
-avion vuelo plane flight airplane
-aparcamiento parking
-regalo obsequio gift present
-queja reclamacion complaint claim
-comprar adquirir buy purchase acquire
-vender venta sell sale
-contratar contratacion hire recruit recruitment
-formacion curso capacitacion training course
-baja enfermedad sick illness
-confidencial secreto reservado confidential secret
-aprobar autorizar visto approve authorise authorize
-informar notificar comunicar avisar report notify inform
-entregar suministrar deliver supply
-anular invalidar annul void
-sede oficina delegacion office headquarters
-prohibido vedado forbidden prohibited banned
-permitido allowed permitted
-obligatorio preceptivo mandatory compulsory obligatory required
-gratis gratuito free
+hotel alojamiento hospedaje | hotel accommodation lodging
+ceo director consejero | ceo director
+cto tecnologia | cto technology
+cfo financiero | cfo finance
+vacaciones | holidays vacation
+multa penalizacion sancion recargo | penalty fine surcharge
+especial particular | special particular
+excepcion excepcional salvedad | exception exceptional
+horario jornada | schedule hours
+sueldo salario nomina remuneracion | salary wage pay payroll remuneration
+empleado trabajador plantilla | employee worker staff
+despido cese | dismissal layoff
+teletrabajo remoto | telework remote
+ordenador portatil | computer laptop
+movil telefono | phone mobile
+contrasena clave | password
+factura recibo | invoice bill receipt
+proveedor suministrador | supplier vendor provider
+cliente comprador | customer client buyer
+tope limite maximo | cap limit ceiling maximum
+minimo | minimum least
+plazo termino | deadline term
+preaviso antelacion aviso | notice
+rescindir resolver cancelar | terminate cancel
+finalizar terminar acabar | finish
+prorroga renovacion | extension renewal
+retraso demora mora tardanza | delay lateness
+averia fallo | failure breakdown fault
+reparacion arreglo | repair
+garantia aval | warranty guarantee
+seguro poliza | insurance
+subida aumento incremento | increase rise raise
+bajada reduccion descenso | decrease reduction cut
+descuento rebaja bonificacion | discount rebate
+coste gasto | cost expense expenditure
+pagar abonar | pay settle
+reembolso devolucion | refund reimbursement return
+comida almuerzo | meal lunch
+desplazamiento viaje | travel trip journey
+coche vehiculo automovil | car vehicle
+tren ferrocarril | train rail railway
+avion vuelo | plane flight airplane
+aparcamiento | parking
+regalo obsequio | gift present
+queja reclamacion | complaint claim
+comprar adquirir | buy purchase acquire
+vender venta | sell sale
+contratar contratacion | hire recruit recruitment
+formacion curso capacitacion | training course
+baja enfermedad | sick illness
+confidencial secreto reservado | confidential secret
+aprobar autorizar visto | approve authorise authorize
+informar notificar comunicar avisar | report notify inform
+entregar suministrar | deliver supply
+anular invalidar | annul void
+sede oficina delegacion | office headquarters
+prohibido vedado | forbidden prohibited banned
+permitido | allowed permitted
+obligatorio preceptivo | mandatory compulsory obligatory required
+gratis gratuito | free
 """
 
 
@@ -140,7 +142,7 @@ def _known() -> Mapping[str, frozenset[str]]:
         for word in english:
             pairs.setdefault(word, set()).add(spanish)
     for line in _SYNONYMS.strip().splitlines():
-        group = {stem(word) for word in line.split()}
+        group = {stem(word) for word in line.replace("|", " ").split()}
         for word in group:
             pairs.setdefault(word, set()).update(group - {word})
     return {word: frozenset(others) for word, others in pairs.items()}
@@ -149,3 +151,23 @@ def _known() -> Mapping[str, frozenset[str]]:
 def equivalents(word: str) -> frozenset[str]:
     """Stems that mean the same as a stem, in either language; empty when the word is not listed."""
     return _known().get(word, frozenset())
+
+
+@functools.cache
+def _same_language() -> Mapping[tuple[str, str], tuple[str, ...]]:
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for line in _SYNONYMS.strip().splitlines():
+        for spoken, side in zip(("es", "en"), line.split("|"), strict=True):
+            words = side.split()
+            for word in words:
+                found.setdefault((spoken, word), tuple(one for one in words if one != word))
+    return found
+
+
+def synonyms(word: str, spoken: str) -> tuple[str, ...]:
+    """Words of the same meaning in the language `spoken` (`es`, `en`) for a folded word or its plural.
+
+    By the word and not by its stem: `contrato` is no `contratar`.
+    """
+    forms = (word, word.removesuffix("s"), word.removesuffix("es"), re.sub("ies$", "y", word))
+    return next((known for form in forms if (known := _same_language().get((spoken, form)))), ())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from services.understudy import search_queries
 from services.understudy.answer import compose, no_tool_text
 from services.understudy.conversation import Call, Conversation, Tool
 from services.understudy.evidence import Findings, read_findings
@@ -58,6 +59,9 @@ def decide(conversation: Conversation, tools: Sequence[Tool], choice: Choice, to
     if choice.json_schema is not None:
         if not choice.json_schema:
             return Reply("{}")
+        written = search_queries.write(conversation, choice.json_schema)
+        if written is not None:
+            return Reply(json.dumps(written, ensure_ascii=False))
         value = fill(choice.json_schema, question, [part for part, _ in split(question)])
         return Reply(json.dumps(value, ensure_ascii=False))
     if conversation.results:

@@ -1,10 +1,14 @@
-"""What every scorer keeps to: late interaction, a cross-encoder and the fake."""
+"""What every scorer keeps to: late interaction, a cross-encoder, servers by URL and the fake."""
 
+import json
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import onnx
 import pytest
+import pytest_asyncio
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -13,8 +17,11 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
 from services.embedding.encoder import HashEncoder, Kind
-from services.reranking.cross_encoder import CrossEncoderScorer
-from services.reranking.scorer import BrokenModel, MaxSimScorer, OverlapScorer, Scored
+from services.reranking.cross_encoder import CrossEncoderScorer, Load
+from services.reranking.queued import QueuedScorer
+from services.reranking.remote_scorer import CohereApi, RemoteScorer, TeiApi
+from services.reranking.scorer import BrokenModel, MaxSimScorer, OverlapScorer, Scored, TokenVectors
+from services.runtime.model_server import ModelServer
 from services.runtime.onnx_models import ModelNotFound
 
 LATE = Scored("La penalización por demora en la entrega es del 2 % mensual.")
@@ -31,11 +38,11 @@ class HashEmbedder:
 
     async def query(self, text):
         (one,) = await self._encoder.embed([text], Kind.QUERY, token_vectors=True)
-        return one.token_vectors
+        return TokenVectors(one.token_vectors)
 
     async def documents(self, texts):
         embedded = await self._encoder.embed(texts, Kind.DOCUMENT, token_vectors=True)
-        return [one.token_vectors for one in embedded]
+        return [TokenVectors(one.token_vectors, one.truncated) for one in embedded]
 
 
 def cross_encoder_folder(folder, labels=1):
@@ -89,24 +96,79 @@ def cross_encoder_folder(folder, labels=1):
     return folder
 
 
-def cross_encoder(folder, labels=1, **others):
-    options = {"name": "shared-words", "threads": 1, "max_tokens": 32, "batch_items": 2} | others
-    return CrossEncoderScorer(cross_encoder_folder(folder, labels), **options)
+def cross_encoder(folder, labels=1, max_tokens=32, **load):
+    load = Load(**{"batch_items": 2, "parallel_runs": 2} | load)
+    return CrossEncoderScorer(
+        cross_encoder_folder(folder, labels), name="shared-words", max_tokens=max_tokens, load=load
+    )
 
 
-@pytest.fixture(params=["maxsim", "overlap", "cross-encoder", "cross-encoder with two labels"])
-def scorer(request, tmp_path):
-    return {
-        "maxsim": lambda: MaxSimScorer(HashEmbedder()),
-        "overlap": OverlapScorer,
-        "cross-encoder": lambda: cross_encoder(tmp_path),
-        "cross-encoder with two labels": lambda: cross_encoder(tmp_path, labels=2),
+class RerankingServer(BaseHTTPRequestHandler):
+    """Both kinds of API over shared words less one half, so that scores are negative too; best first, as servers do.
+
+    Refuses more than 32 texts, and texts of more than 3,000 characters.
+    """
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append(body)
+        tei = self.path == "/rerank"
+        texts = body["texts" if tei else "documents"]
+        if len(texts) > 32 or max(map(len, texts)) > 3000:
+            return self._answer(422 if tei else 400, {"message": "the input is too long"})
+        scores = OverlapScorer().compute(Scored(body["query"]), [Scored(text) for text in texts]).values - 0.5
+        name = "score" if tei else "relevance_score"
+        rows = [{"index": int(n), name: float(scores[n])} for n in np.argsort(-scores)]
+        return self._answer(200, rows if tei else {"results": rows})
+
+    def _answer(self, status, answer):
+        content = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        """Quiet."""
+
+
+@pytest.fixture
+def server():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), RerankingServer)
+    server.requests = []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def remote(server, api, max_characters=20_000):
+    asked = ModelServer(f"http://127.0.0.1:{server.server_port}", name="test server", api_key="", timeout_seconds=20)
+    return RemoteScorer(asked, api, model="m", max_characters=max_characters, max_waiting_candidates=500)
+
+
+def queued(local):
+    return QueuedScorer(local, max_waiting_candidates=100)
+
+
+@pytest_asyncio.fixture(
+    params=["maxsim", "overlap", "cross-encoder", "cross-encoder with two labels", "tei", "cohere"],
+)
+async def scorer(request, tmp_path, server):
+    made = {
+        "maxsim": lambda: queued(MaxSimScorer(HashEmbedder())),
+        "overlap": lambda: queued(OverlapScorer()),
+        "cross-encoder": lambda: queued(cross_encoder(tmp_path)),
+        "cross-encoder with two labels": lambda: queued(cross_encoder(tmp_path, labels=2)),
+        "tei": lambda: remote(server, TeiApi()),
+        "cohere": lambda: remote(server, CohereApi()),
     }[request.param]()
+    yield made
+    await made.close()
 
 
 async def scores(scorer, query, *candidates):
-    query, candidates = await scorer.prepare(query, candidates)
-    return scorer.score(query, candidates)
+    return (await scorer.score(query, candidates)).values
 
 
 class TestScorer:
@@ -135,6 +197,18 @@ class TestScorer:
         assert np.isfinite(await scores(scorer, QUESTION, Scored(text), LATE)).all()
         assert np.isfinite(await scores(scorer, Scored(text), LATE)).all()
 
+    async def test_one_oversized_text_hurts_no_other(self, scorer):
+        texts = [Scored(f"penalización {n}") for n in range(9)]
+        alone = await scores(scorer, QUESTION, *texts)
+        together = await scorer.score(QUESTION, [*texts, Scored("0f3a" * 5000)])
+        np.testing.assert_allclose(together.values[:9], alone, atol=1e-5)
+        assert list(together.truncated[:9]) == [False] * 9
+
+    async def test_texts_that_answer_nothing_all_have_a_score(self, scorer):
+        found = await scorer.score(QUESTION, [LUNCH] * 40)
+        assert found.values.shape == (40,)
+        assert len(found.truncated) == 40
+
     async def test_it_says_what_it_is(self, scorer):
         assert scorer.model
         assert isinstance(scorer.reads_token_vectors, bool)
@@ -143,24 +217,65 @@ class TestScorer:
 async def test_a_cross_encoder_scores_what_its_graph_says(tmp_path):
     query = Scored("penalización demora zzz")
     candidates = [Scored("por la demora"), Scored("Penalización por demora demora"), Scored("zzz")]
-    assert (await scores(cross_encoder(tmp_path), query, *candidates)).tolist() == [1, 3, 0]
-    assert (await scores(cross_encoder(tmp_path, labels=2), query, *candidates)).tolist() == [2, 6, 0]
+    assert (await scores(queued(cross_encoder(tmp_path)), query, *candidates)).tolist() == [1, 3, 0]
+    assert (await scores(queued(cross_encoder(tmp_path, labels=2)), query, *candidates)).tolist() == [2, 6, 0]
+
+
+@pytest.mark.parametrize("load", [{"batch_items": 1}, {"batch_items": 7}, {"batch_items": 64, "batch_tokens": 70}])
+async def test_a_cross_encoders_batches_do_not_change_its_scores(tmp_path, load):
+    candidates = [Scored("demora " * (n % 9) + "la") for n in range(30)]
+    expected = (
+        await scores(queued(cross_encoder(tmp_path, parallel_runs=1, batch_items=1)), QUESTION, *candidates)
+    ).tolist()
+    assert (await scores(queued(cross_encoder(tmp_path, **load)), QUESTION, *candidates)).tolist() == expected
+    assert expected[0] < expected[1] < expected[8]
+
+
+async def test_a_long_text_is_cut_and_marked_and_the_query_is_whole(tmp_path):
+    scorer = queued(cross_encoder(tmp_path))
+    fits, long, blank_tail = Scored("demora"), Scored("menú " * 400 + "demora"), Scored("demora" + " " * 5000)
+    found = await scorer.score(QUESTION, [fits, long, blank_tail])
+    assert found.values.tolist() == [1, 0, 1]
+    # What is beyond the character limit is not even looked at.
+    assert list(found.truncated) == [False, True, True]
 
 
 async def test_a_long_query_does_not_push_the_text_out(tmp_path):
-    (score,) = await scores(cross_encoder(tmp_path), Scored("demora " * 400), Scored("demora por la entrega"))
-    assert score > 0
+    found = await queued(cross_encoder(tmp_path)).score(Scored("demora " * 400), [Scored("demora por la entrega")])
+    assert found.values[0] > 0
+    assert list(found.truncated) == [False]
 
 
 async def test_a_classifier_of_three_labels_is_no_reranker(tmp_path):
     with pytest.raises(BrokenModel, match=r"shared-words.* 3 labels"):
-        await scores(cross_encoder(tmp_path, labels=3), QUESTION, LATE)
+        await scores(queued(cross_encoder(tmp_path, labels=3)), QUESTION, LATE)
 
 
 def test_a_folder_without_tokenizer_or_graph_is_refused(tmp_path):
-    options = {"name": "x", "threads": 1, "max_tokens": 32, "batch_items": 2}
+    options = {"name": "x", "max_tokens": 32, "load": Load()}
     with pytest.raises(ModelNotFound, match=r"tokenizer\.json"):
         CrossEncoderScorer(tmp_path, **options)
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ModelNotFound, match=r"model\.onnx"):
         CrossEncoderScorer(tmp_path, **options)
+
+
+@pytest.mark.parametrize("api", [TeiApi(), CohereApi()])
+async def test_many_texts_go_to_a_server_in_parts_and_keep_their_places(server, api):
+    scorer = remote(server, api)
+    candidates = [Scored(f"menú {n}") for n in range(199)]
+    candidates.insert(123, LATE)
+    found = (await scorer.score(QUESTION, candidates)).values
+    assert int(found.argmax()) == 123
+    assert found.min() == -0.5
+    assert sorted(len(body.get("texts") or body["documents"]) for body in server.requests) == [8] + [32] * 6
+    await scorer.close()
+
+
+@pytest.mark.parametrize("api", [TeiApi(), CohereApi()])
+async def test_a_text_that_the_server_finds_too_long_is_cut_and_marked(server, api):
+    scorer = remote(server, api, max_characters=10_000)
+    found = await scorer.score(QUESTION, [LATE, Scored("penalización " * 300), Scored("x" * 20_000), LUNCH])
+    assert list(found.truncated) == [False, True, True, False]
+    assert found.values[1] > found.values[2]
+    await scorer.close()

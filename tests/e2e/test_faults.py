@@ -48,7 +48,7 @@ def summary_of(stack, question=EN):
     return ask(stack, question, cache="off", deadline_ms=15_000).model_extra["sabueso"]
 
 
-@pytest.mark.parametrize("service", ["sql_tool", "reranking", "tool_cache", "web_tool"])
+@pytest.mark.parametrize("service", ["sql_tool", "tool_cache", "web_tool"])
 def test_a_lost_service_is_named_and_used_again_when_it_is_back(stack, service):
     question = question_for(service)
     stack.control("stop", service)
@@ -66,7 +66,7 @@ def test_a_lost_service_is_named_and_used_again_when_it_is_back(stack, service):
     wait_until(is_whole)
 
 
-@pytest.mark.parametrize("service", ["sql_tool", "reranking", "tool_cache"])
+@pytest.mark.parametrize("service", ["sql_tool", "tool_cache"])
 def test_a_service_that_hangs_holds_nobody_up(stack, service):
     process = psutil.Process(stack.pid(service))
     process.suspend()
@@ -80,7 +80,7 @@ def test_a_service_that_hangs_holds_nobody_up(stack, service):
     wait_until(lambda: not ask(stack, EN).model_extra["sabueso"]["degraded"])
 
 
-@pytest.mark.parametrize("service", ["sql_tool", "reranking", "tool_cache", "web_tool"])
+@pytest.mark.parametrize("service", ["sql_tool", "tool_cache", "web_tool"])
 def test_a_service_killed_in_mid_answer_is_named(stack, service):
     """Paused first, so that the kill surely hits it while the answer waits for it."""
     pid = stack.pid(service)
@@ -97,6 +97,26 @@ def test_a_service_killed_in_mid_answer_is_named(stack, service):
     assert answer.choices[0].message.content
     wait_until(lambda: stack.pid(service) not in (0, pid))
     wait_until(lambda: not ask(stack, question_for(service)).model_extra["sabueso"]["degraded"])
+
+
+def test_answers_need_no_reranking_service(stack):
+    """The store holds the token vectors and computes late interaction itself; texts from outside go to the service."""
+    headers = {"authorization": f"Bearer {stack.env['SABUESO_API_KEY']}"}
+    texts = {"query": "late delivery", "documents": ["The weather is fine", "Late delivery costs 2 % a month"]}
+    stack.control("stop", "reranking")
+    try:
+        summary = summary_of(stack)
+        assert (summary["finish"], summary["degraded"]) == ("answered", [])
+        refused = httpx2.post(f"{stack.url}/v1/rerank", json=texts, headers=headers, timeout=20)
+        assert refused.status_code == 503
+    finally:
+        stack.control("start", "reranking")
+
+    def ranked():
+        return httpx2.post(f"{stack.url}/v1/rerank", json=texts, headers=headers, timeout=20)
+
+    wait_until(lambda: ranked().status_code == 200)
+    assert ranked().json()["results"][0]["index"] == 1
 
 
 def test_a_killed_service_comes_back_by_itself(stack):

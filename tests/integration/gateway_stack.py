@@ -37,7 +37,11 @@ from services.runtime.testing import SIGNER
 TENANTS = [
     {
         "id": "demo",
-        "keys": [{"id": "all"}, {"id": "reader", "scopes": ["search"]}],
+        "keys": [
+            {"id": "all", "labels": ["*"]},
+            {"id": "reader", "scopes": ["search"]},
+            {"id": "hr", "labels": ["hr", "staff"]},
+        ],
         "limits": {"requests_per_minute": 60_000},
     },
     {"id": "sixty", "keys": [{"id": "all"}], "limits": {"requests_per_minute": 60}},
@@ -149,6 +153,8 @@ class Library(retrieval_pb2_grpc.RetrievalServiceServicer):
 
     def __init__(self):
         self.searches = []
+        self.labels = []
+        self.migrations = []
         self.documents = {
             "demo": {
                 "legal/contract:7": retrieval_pb2.Document(
@@ -164,12 +170,16 @@ class Library(retrieval_pb2_grpc.RetrievalServiceServicer):
 
     async def Search(self, request, ctx):
         self.searches.append(request)
+        self.labels.append(context.identity().labels)
         passage = retrieval_pb2.Passage(
             document_id="d1", chunk_id="c1", text="penalty", title="T", page=0, language="en", score=0.5,
             scores=retrieval_pb2.Scores(dense=0.25), metadata={"year": "2025"},
         )  # fmt: skip
         return retrieval_pb2.SearchResponse(
-            passages=[passage], stages={"embed": milliseconds(3)}, degraded=["reranking"]
+            passages=[passage],
+            stages={"embed": milliseconds(3)},
+            degraded=["reranking"],
+            routed=[retrieval_pb2.RoutedCollection(name="legal", score=0.5, chosen=True)] if request.route else [],
         )
 
     async def ListDocuments(self, request, ctx):
@@ -179,12 +189,16 @@ class Library(retrieval_pb2_grpc.RetrievalServiceServicer):
         following = page[-1].document_id if len(rest) > len(page) else ""
         return retrieval_pb2.ListDocumentsResponse(documents=page, next_page_token=following)
 
+    async def GetDocument(self, request, ctx):
+        return retrieval_pb2.GetDocumentResponse(document=self._find(request.document_id))
+
     async def GetChunks(self, request, ctx):
         document = self._find(request.document_id)
         passage = retrieval_pb2.Passage(
             document_id=document.document_id, chunk_id="c1", text="A penalty of 2 %", page=3
         )
-        return retrieval_pb2.GetChunksResponse(document=document, passages=[passage])
+        following = "" if request.page_token else "next"
+        return retrieval_pb2.GetChunksResponse(document=document, passages=[passage], next_page_token=following)
 
     async def DeleteDocument(self, request, ctx):
         self._find(request.document_id)
@@ -196,6 +210,14 @@ class Library(retrieval_pb2_grpc.RetrievalServiceServicer):
             raise errors.InvalidField("`name` is 1 to 64 of a-z, 0-9, - and _.", field="name")
         self.collections[request.collection.name] = request.collection
         return retrieval_pb2.PutCollectionResponse(collection=request.collection)
+
+    async def MigrateCollection(self, request, ctx):
+        self.migrations.append(request)
+        state = retrieval_pb2.MIGRATION_STATE_CANCELLED if request.cancel else retrieval_pb2.MIGRATION_STATE_RUNNING
+        collection = retrieval_pb2.Collection(
+            name=request.name, migration=retrieval_pb2.Migration(state=state, embedding_model="m2", total_count=7)
+        )
+        return retrieval_pb2.MigrateCollectionResponse(collection=collection)
 
     async def DeleteCollection(self, request, ctx):
         if self.collections.pop(request.name, None) is None:

@@ -16,6 +16,7 @@ import pytest_asyncio
 from local import ports
 from sabueso.ingestion.v1 import ingestion_pb2
 from sabueso.orchestrator.v1 import orchestrator_pb2 as orchestrator
+from services.gateway.answer import Answer
 from services.gateway.clients import DESCRIPTORS
 from services.runtime.context import Identity
 from services.runtime.testing import SECRET, SIGNER
@@ -109,7 +110,7 @@ async def test_the_conversation_and_the_options_reach_the_agent(stack):
     assert options.cache == orchestrator.CACHE_MODE_REFRESH
     assert options.deadline.ToMilliseconds() == 9000
     identity, seconds_left = stack.agent.callers[-1]
-    assert identity == Identity("demo", "all", ("agent", "models", "search", "documents"))
+    assert identity == Identity("demo", "all", ("agent", "models", "search", "documents"), ("*",))
     assert 9 < seconds_left < 12
 
 
@@ -661,7 +662,8 @@ async def test_text_and_pages_are_documents_too(stack):
         ({"url": "http://169.254.169.254/"}, 403, "not_permitted"),
         ({"url": "https://a.example", "text": "x"}, 400, "invalid_field"),
         ({}, 400, "invalid_field"),
-        ({"text": "x", "labels": ["a"]}, 400, "invalid_field"),
+        ({"text": "x", "labels": "[a"}, 400, "invalid_field"),
+        ({"text": "x", "unknown": 1}, 400, "invalid_field"),
     ],
 )
 async def test_a_document_in_json_is_refused(stack, fields, status, code):
@@ -712,11 +714,116 @@ async def test_a_failed_document_can_be_deleted(stack):
     assert "broken" not in [one["id"] for one in (await stack.get("/v1/documents")).json()["data"]]
 
 
+@pytest.mark.parametrize(
+    ("key", "asked", "effective"),
+    [
+        ("all", None, ("*",)),
+        ("all", ["hr", "*"], ("hr",)),
+        ("all", [], ()),
+        ("hr", None, ("hr", "staff")),
+        ("hr", ["staff", "board"], ("staff",)),
+        ("hr", ["*"], ()),
+        ("reader", ["hr"], ()),
+    ],
+)
+async def test_a_search_for_a_person_never_opens_more_than_the_key(stack, key, asked, effective):
+    body = {"query": "penalty"} | ({} if asked is None else {"labels": asked})
+    await stack.http.post("/v1/search", json=body, headers=stack.headers(key=key))
+    assert stack.library.labels[-1] == effective
+
+
+async def test_an_answer_can_be_for_a_person_too(stack):
+    body = {"model": "sabueso", "messages": [{"role": "user", "content": "how many?"}], "sabueso": {"labels": ["hr"]}}
+    await stack.http.post("/v1/chat/completions", json=body, headers=stack.headers())
+    identity, _ = stack.agent.callers[-1]
+    assert identity.labels == ("hr",)
+
+
+async def test_search_can_be_tuned(stack):
+    body = {"query": "q", "fusion": "rrf", "score_threshold": 0.5, "diversity": 0.3, "max_per_document": 2}
+    found = await stack.http.post("/v1/search", json={**body, "route": True}, headers=stack.headers())
+    assert found.json()["routed"] == [{"name": "legal", "score": 0.5, "chosen": True}]
+    asked = stack.library.searches[-1]
+    assert (asked.fusion, asked.score_threshold, asked.max_per_document, asked.route) == (1, 0.5, 2, True)
+    assert asked.diversity == pytest.approx(0.3)
+    for field, value in (("fusion", "sum"), ("diversity", 2), ("max_per_document", -1), ("score_threshold", "x")):
+        refused = await stack.http.post("/v1/search", json={"query": "q", field: value}, headers=stack.headers())
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, field)
+
+
+async def test_passages_of_a_document_come_in_pages(stack):
+    first = (await stack.get("/v1/documents/legal%2Fcontract%3A7/chunks")).json()
+    assert (first["has_more"], first["after"]) == (True, "next")
+    last = (await stack.get("/v1/documents/legal%2Fcontract%3A7/chunks?after=next&limit=1")).json()
+    assert (last["has_more"], last["after"]) == (False, None)
+    assert (await stack.get("/v1/documents/legal%2Fcontract%3A7/chunks?limit=0")).status_code == 400
+
+
+@pytest.mark.parametrize("labels", ["hr, board", '["hr","board"]'])
+async def test_a_document_can_be_closed(stack, labels):
+    files = {"file": ("a.txt", b"text", "text/plain")}
+    await upload(stack, files, collection="c", labels=labels)
+    assert list(stack.desk.headers[-1].labels) == ["hr", "board"]
+    body = {"collection": "c", "text": "x", "labels": ["hr"]}
+    await stack.http.post("/v1/documents", json=body, headers=stack.headers())
+    assert list(stack.desk.headers[-1].labels) == ["hr"]
+
+
+async def test_a_collection_has_its_settings(stack):
+    chunking = {"strategy": "sentences", "max_tokens": 200, "overlap_tokens": 0, "parent_tokens": 800}
+    body = {"chunking": chunking, "index": {"quantization": "scalar", "hnsw_m": 8}}
+    made = (await stack.http.put("/v1/collections/cut", json=body, headers=stack.headers())).json()
+    assert made["chunking"] == {**chunking, "min_tokens": 0}
+    assert (made["index"]["quantization"], made["index"]["hnsw_m"]) == ("scalar", 8)
+    # Another description leaves the index as it is.
+    changed = (await stack.http.put("/v1/collections/cut", json={"description": "d"}, headers=stack.headers())).json()
+    assert (changed["description"], changed["index"]["quantization"]) == ("d", "scalar")
+    for body, param in (
+        ({"chunking": {"strategy": "magic"}}, "chunking.strategy"),
+        ({"index": {"hnsw_m": 65}}, "index.hnsw_m"),
+    ):
+        refused = await stack.http.put("/v1/collections/cut", json=body, headers=stack.headers())
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
+
+
+async def test_collections_are_migrated(stack):
+    begun = await stack.http.post("/v1/collections/legal/migrate", headers=stack.headers())
+    assert (begun.status_code, begun.json()["migration"]["state"]) == (202, "running")
+    assert begun.json()["migration"]["total_count"] == 7
+    body = {"index": {"quantization": "binary"}}
+    await stack.http.post("/v1/collections/legal/migrate", json=body, headers=stack.headers())
+    assert stack.library.migrations[-1].index.quantization == 2
+    stopped = await stack.http.delete("/v1/collections/legal/migrate", headers=stack.headers())
+    assert stopped.json()["migration"]["state"] == "cancelled"
+
+
+async def test_a_step_says_how_documents_were_searched():
+    started = orchestrator.ToolCallStarted(iteration=1, call_id="a", tool="vector_search", arguments_json="{}")
+    finished = orchestrator.ToolCallFinished(
+        iteration=1, call_id="a", tool="vector_search", queries=["a", "b"], query_transform="decompose"
+    )
+    answer = Answer("use")
+    answer.add(orchestrator.RunResponse(tool_call_started=started))
+    answer.add(orchestrator.RunResponse(tool_call_finished=finished))
+    (step,) = answer.completion()["sabueso"]["steps"]
+    assert step["calls"][0]["queries"] == ["a", "b"]
+    assert step["calls"][0]["query_transform"] == "decompose"
+
+
+async def test_an_unknown_query_transform_is_refused_by_name(stack):
+    body = {"model": "sabueso", "messages": [{"role": "user", "content": "x"}], "sabueso": {"query_transform": "guess"}}
+    refused = await stack.http.post("/v1/chat/completions", json=body, headers=stack.headers())
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "sabueso.query_transform")
+
+
 async def test_collections_come_and_go(stack):
     body = {"description": "Contracts", "language": "es"}
     made = await stack.http.put("/v1/collections/legal", json=body, headers=stack.headers())
     assert made.json()["description"] == "Contracts"
-    assert [one["name"] for one in (await stack.get("/v1/collections")).json()["data"]] == ["legal"]
+    names = [one["name"] for one in (await stack.get("/v1/collections")).json()["data"]]
+    assert "legal" in names
+    page = (await stack.get("/v1/collections?limit=1")).json()
+    assert page["data"][0]["name"] == names[0]
     assert (await stack.get("/v1/collections/legal")).json()["language"] == "es"
     assert code_of(await stack.get("/v1/collections/nope")) == (404, "not_found")
     bad = await stack.http.put("/v1/collections/Bad%20Name", json={}, headers=stack.headers())

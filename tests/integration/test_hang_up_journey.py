@@ -29,13 +29,14 @@ from services.retrieval import server as retrieval
 from services.retrieval.config import Settings as RetrievalSettings
 from services.runtime.server import Served
 from services.runtime.tenants import SqlSource
-from services.runtime.testing import SECRET, listening
+from services.runtime.testing import SECRET, act_as, listening
 from services.sql_tool import grants
 from services.sql_tool import server as sql_tool
 from services.sql_tool.config import Settings as SqlSettings
 from services.tool_cache import server as tool_cache
 from services.tool_cache.config import Settings as CacheSettings
 from tests.integration.gateway_stack import key_of, serving
+from tests.integration.passages import store_passage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -49,6 +50,9 @@ class WaitingEmbedder(embedding_pb2_grpc.EmbeddingServiceServicer):
 
     def __init__(self):
         self.called = asyncio.Event()
+
+    async def Describe(self, request, context):
+        return embedding_pb2.DescribeResponse(model="waiting", dimensions=2, max_tokens=512)
 
     async def Embed(self, request, context):
         self.called.set()
@@ -179,10 +183,13 @@ async def world(postgres_server, valkey_url, tmp_path_factory):
         )
         (sql_served,) = await sql_tool.build(querying)
         door = gateway.listen("127.0.0.1", 0)
+        retrieval_address = await start(listening(retrieval.build(retrieving)))
+        act_as("acme")
+        await store_passage(retrieval_address, "waiting", 2)
         running = OrchestratorSettings(
             model_url=f"http://127.0.0.1:{door.getsockname()[1]}/v1",
             model_name="llama",
-            retrieval_address=await start(listening(retrieval.build(retrieving))),
+            retrieval_address=retrieval_address,
             sql_tool_address=await start(listening(sql_served)),
             tool_cache_address=await start(listening(tool_cache.build(CacheSettings(valkey_url="memory:", **shared)))),
             tenants_dir=folder,

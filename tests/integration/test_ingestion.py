@@ -1,6 +1,7 @@
 """A document's way from upload to index, on real servers, a real Valkey and real files."""
 
 import asyncio
+import hashlib
 import io
 import os
 import re
@@ -28,9 +29,9 @@ from services.ingestion.valkey_jobs import ValkeyJobStore
 from services.ingestion.worker import Retry
 from services.runtime import errors
 from services.runtime.channels import connect
-from services.runtime.context import tenant
+from services.runtime.context import CallContext, Identity, enter, identity, tenant
 from services.runtime.server import Served
-from services.runtime.testing import SECRET, act_as, listening, running
+from services.runtime.testing import SECRET, SIGNER, act_as, listening, running
 
 INGESTION = pb.DESCRIPTOR.services_by_name["IngestionService"]
 DONE = (pb.JOB_STATUS_READY, pb.JOB_STATUS_FAILED, pb.JOB_STATUS_CANCELLED)
@@ -39,7 +40,8 @@ DONE = (pb.JOB_STATUS_READY, pb.JOB_STATUS_FAILED, pb.JOB_STATUS_CANCELLED)
 class WordEmbedding(embedding_pb2_grpc.EmbeddingServiceServicer):
     """A word is a token. Can be told to wait, and counts what it embeds."""
 
-    def __init__(self):
+    def __init__(self, model="words"):
+        self.model = model
         self.open = asyncio.Event()
         self.open.set()
         self.failures = 0
@@ -47,7 +49,7 @@ class WordEmbedding(embedding_pb2_grpc.EmbeddingServiceServicer):
         self.languages = set()
 
     async def Describe(self, request, context):
-        return embedding_pb2.DescribeResponse(model="words", dimensions=4, max_tokens=512, token_vectors=True)
+        return embedding_pb2.DescribeResponse(model=self.model, dimensions=4, max_tokens=512, token_vectors=True)
 
     async def CountTokens(self, request, context):
         return embedding_pb2.CountTokensResponse(token_counts=[len(text.split()) for text in request.texts])
@@ -70,7 +72,7 @@ class WordEmbedding(embedding_pb2_grpc.EmbeddingServiceServicer):
                 one.token_vectors.dimensions = 2
                 one.token_vectors.values = b"\0" * 4 * one.token_count
             answers.append(one)
-        return embedding_pb2.EmbedResponse(embeddings=answers, model="words")
+        return embedding_pb2.EmbedResponse(embeddings=answers, model=self.model)
 
 
 class ListIndex(retrieval_pb2_grpc.RetrievalServiceServicer):
@@ -80,10 +82,17 @@ class ListIndex(retrieval_pb2_grpc.RetrievalServiceServicer):
         self.documents = {}
         self.upserts = 0
         self.failures = 0
+        self.writers = []
+        self.models = {}
+        self.open = asyncio.Event()
+        self.open.set()
 
     async def ListCollections(self, request, context):
         names = {"contracts": "", "policies": "es"}
-        collections = [retrieval_pb2.Collection(name=n, language=language) for n, language in names.items()]
+        collections = [
+            retrieval_pb2.Collection(name=n, language=language, embedding_model=self.models.get(n, ""))
+            for n, language in names.items()
+        ]
         return retrieval_pb2.ListCollectionsResponse(collections=collections)
 
     async def Upsert(self, request_iterator, context):
@@ -93,23 +102,23 @@ class ListIndex(retrieval_pb2_grpc.RetrievalServiceServicer):
         messages = [message async for message in request_iterator]
         assert messages[0].WhichOneof("part") == "document"
         header, chunks = messages[0].document, [message.chunk for message in messages[1:]]
+        await self.open.wait()
+        self.writers.append(identity())
         self.upserts += 1
         replaced = (tenant(), header.document_id) in self.documents
         self.documents[tenant(), header.document_id] = header, chunks
         return retrieval_pb2.UpsertResponse(chunk_count=len(chunks), replaced=replaced)
 
-    async def GetChunks(self, request, context):
+    async def GetDocument(self, request, context):
         found = self.documents.get((tenant(), request.document_id))
         if found is None:
             raise errors.NotFound("There is no such document.")
         header, chunks = found
         document = retrieval_pb2.Document(
             document_id=header.document_id, title=header.title, content_hash=header.content_hash,
-            chunk_count=len(chunks),
+            chunk_count=len(chunks), page_count=header.page_count,
         )  # fmt: skip
-        return retrieval_pb2.GetChunksResponse(
-            document=document, passages=[retrieval_pb2.Passage(text=chunk.text, page=chunk.page) for chunk in chunks]
-        )
+        return retrieval_pb2.GetDocumentResponse(document=document)
 
 
 class House:
@@ -152,6 +161,12 @@ async def house(valkey_url, tmp_path):
             parse_timeout_seconds=60,
         )
         yield House(embedding, index, settings, valkey_url)
+
+
+def act_with(*labels):
+    """Makes the current task a caller of acme that holds these labels."""
+    caller = Identity("acme", "test", labels=labels)
+    enter(CallContext(caller, SIGNER.sign(caller)))
 
 
 async def submit(channel, content, collection="contracts", size=256 * 1024, **header):
@@ -271,7 +286,7 @@ async def test_the_language_is_the_senders_else_the_texts_else_the_collections(h
         (b"%PDF-1.7\nbroken", "a.pdf", "damaged"),
         (bytes(range(256)) * 40, "noise.bin", "neither text nor a known format"),
         (b"PK\x03\x04broken", "a.docx", "damaged"),
-        (b"\x89PNG\r\n\x1a\n0000", "a.txt", "The format png is not supported yet; send txt, md, html, pdf or docx"),
+        (b"\x89PNG\r\n\x1a\n0000", "a.txt", "The picture cannot be read"),
         (b"   \n\n ", "blank.txt", "empty"),
     ],
 )
@@ -281,7 +296,7 @@ async def test_an_unreadable_file_fails_with_its_reason(house, content, filename
     assert job.status == pb.JOB_STATUS_FAILED
     assert words in job.reason
     assert not house.index.documents
-    assert not any(house.settings.spool_dir.iterdir())
+    assert not any((house.settings.spool_dir / "jobs").iterdir())
 
 
 async def test_bytes_win_over_a_wrong_name(house):
@@ -318,7 +333,7 @@ async def test_refused_submissions_name_the_field(house):
         with pytest.raises(aio.AioRpcError) as caught:
             await rpc.IngestionServiceStub(channel).Submit(iter([pb.SubmitRequest(content=b"x")]))
         assert errors.from_rpc(caught.value, "ingestion").metadata == {"field": "header"}
-    assert not any(house.settings.spool_dir.iterdir())
+    assert not any((house.settings.spool_dir / "jobs").iterdir())
 
 
 async def test_a_full_queue_refuses_and_says_when_to_come_back(house):
@@ -328,6 +343,7 @@ async def test_a_full_queue_refuses_and_says_when_to_come_back(house):
         await submit(channel, b"two")
         full = await refusal(channel, b"three")
         assert isinstance(full, errors.LimitExceeded)
+        assert full.metadata == {"setting": "SABUESO_MAX_QUEUED_JOBS"}
         assert full.retry_after.total_seconds() > 0
         house.embedding.open.set()
 
@@ -381,7 +397,144 @@ async def test_a_cancelled_job_stores_nothing(house):
         assert after.status == pb.JOB_STATUS_READY
         assert (await ended(channel, running_job)).status == pb.JOB_STATUS_CANCELLED
     assert set(house.index.documents) == {("acme", "c")}
-    assert not any(house.settings.spool_dir.iterdir())
+    assert not any((house.settings.spool_dir / "jobs").iterdir())
+
+
+async def test_a_tenants_share_and_a_full_spool_are_refused_by_name(house):
+    house.embedding.open.clear()
+    async with running(house.serve(max_open_per_tenant=1)) as channel:
+        await submit(channel, b"one")
+        full = await refusal(channel, b"two")
+        assert isinstance(full, errors.LimitExceeded)
+        assert full.metadata == {"setting": "SABUESO_MAX_QUEUED_JOBS_PER_TENANT"}
+        act_as("bravo")
+        await submit(channel, b"three")
+    house.settings = house.settings.model_copy(update={"spool_max_bytes": 2**20})
+    act_as("corp")
+    async with running(house.serve()) as channel:
+        full = await refusal(channel, b"x" * 2**20)
+    assert isinstance(full, errors.LimitExceeded)
+    assert full.metadata == {"setting": "SABUESO_SPOOL_MAX_BYTES"}
+    assert full.retry_after.total_seconds() > 0
+
+
+async def test_one_tenants_bulk_load_does_not_hold_up_anothers_file(house):
+    house.embedding.open.clear()
+    async with running(house.serve()) as channel:
+        bulk = [await submit(channel, b"Bulk.", document_id=f"bulk{number}") for number in range(30)]
+        await ended(channel, bulk[0], until=[pb.JOB_STATUS_EMBEDDING])
+        act_as("bravo")
+        single = await submit(channel, b"Single.", document_id="single")
+        house.embedding.open.set()
+        assert (await ended(channel, single)).status == pb.JOB_STATUS_READY
+        act_as("acme")
+        assert (await ended(channel, bulk[-1])).status == pb.JOB_STATUS_READY
+    order = [document_id for _, document_id in house.index.documents]
+    assert order.index("single") <= 1
+    assert len(order) == 31 == house.index.upserts
+
+
+async def test_a_document_is_stored_with_its_labels_and_in_the_name_of_its_sender(house):
+    act_with("hr", "board")
+    async with running(house.serve()) as channel:
+        job = await submit(channel, b"Salaries.", document_id="d", labels=["hr"])
+        job = await ended(channel, job)
+    header, _ = house.index.documents["acme", "d"]
+    assert (job.status, job.chunk_count, job.total_chunk_count) == (pb.JOB_STATUS_READY, 1, 1)
+    assert list(header.labels) == ["hr"]
+    assert header.content_sha256 == job.content_sha256 == hashlib.sha256(b"Salaries.").hexdigest()
+    assert house.index.writers == [Identity("acme", "test", labels=("hr", "board"))]
+
+
+async def test_labels_that_the_caller_does_not_hold_are_refused(house):
+    async with running(house.serve()) as channel:
+        act_with("hr")
+        missing = await refusal(channel, b"x", labels=["hr", "board"])
+        assert isinstance(missing, errors.NotPermitted)
+        assert "`board`" in missing.message
+        for labels in (["*"], [""], ["x" * 101], [str(number) for number in range(51)]):
+            assert (await refusal(channel, b"x", labels=labels)).metadata == {"field": "labels"}
+        act_with("*")
+        assert (await ended(channel, await submit(channel, b"x", labels=["any"]))).status == pb.JOB_STATUS_READY
+
+
+async def test_whoever_may_not_read_a_document_neither_sees_nor_ends_its_job(house):
+    house.embedding.open.clear()
+    async with running(house.serve()) as channel:
+        stub = rpc.IngestionServiceStub(channel)
+        act_with("hr")
+        job = await submit(channel, b"Salaries.", document_id="d", labels=["hr"])
+        act_with("sales")
+        assert not (await stub.ListJobs(pb.ListJobsRequest())).jobs
+        for call in (
+            stub.GetJob(pb.GetJobRequest(job_id=job.job_id)),
+            stub.CancelJob(pb.CancelJobRequest(job_id=job.job_id)),
+        ):
+            with pytest.raises(aio.AioRpcError) as caught:
+                await call
+            assert isinstance(errors.from_rpc(caught.value, "ingestion"), errors.NotFound)
+        assert isinstance(await refusal(channel, b"Nothing.", document_id="d"), errors.NotPermitted)
+        act_with("*")
+        assert [one.job_id for one in (await stub.ListJobs(pb.ListJobsRequest())).jobs] == [job.job_id]
+        house.embedding.open.set()
+        assert (await ended(channel, job)).status == pb.JOB_STATUS_READY
+
+
+async def test_a_document_that_is_being_stored_is_ready_when_its_cancellation_answers(house):
+    house.index.open.clear()
+    async with running(house.serve()) as channel:
+        stub = rpc.IngestionServiceStub(channel)
+        job = await submit(channel, b"Too late.", document_id="d")
+        await ended(channel, job, until=[pb.JOB_STATUS_EMBEDDING])
+        await asyncio.sleep(0.3)
+        cancelling = asyncio.create_task(_answer(stub.CancelJob(pb.CancelJobRequest(job_id=job.job_id))))
+        await asyncio.sleep(0.3)
+        assert not cancelling.done()
+        house.index.open.set()
+        assert (await cancelling).job.status == pb.JOB_STATUS_READY
+    assert ("acme", "d") in house.index.documents
+
+
+async def _answer(call):
+    return await call
+
+
+async def test_the_same_text_is_not_embedded_twice(house):
+    async with running(house.serve()) as channel:
+        for number in range(3):
+            await ended(channel, await submit(channel, b"Boilerplate.", title="T", document_id=f"d{number}"))
+        act_as("bravo")
+        await ended(channel, await submit(channel, b"Boilerplate.", title="T", document_id="d"))
+    assert house.embedding.texts == ["T\nBoilerplate."] * 2, "once a tenant"
+    assert house.index.upserts == 4
+
+
+async def test_a_collection_of_another_model_is_a_clear_failure(house):
+    house.index.models["contracts"] = "older-model"
+    async with running(house.serve()) as channel:
+        job = await ended(channel, await submit(channel, b"x", document_id="d"))
+    assert job.status == pb.JOB_STATUS_FAILED
+    for word in ("`older-model`", "`words`", "sabueso collections migrate"):
+        assert word in job.reason
+
+
+async def test_each_collection_is_embedded_by_the_service_of_its_model(house):
+    other = WordEmbedding("other")
+    served = Served(
+        other,
+        embedding_pb2_grpc.add_EmbeddingServiceServicer_to_server,
+        embedding_pb2.DESCRIPTOR.services_by_name["EmbeddingService"],
+    )
+    house.index.models["policies"] = "other"
+    async with listening(served) as address:
+        addresses = f"{house.settings.embedding_address},{address}"
+        house.settings = house.settings.model_copy(update={"embedding_address": addresses})
+        async with running(house.serve()) as channel:
+            for name in ("contracts", "policies"):
+                job = await submit(channel, name.encode(), collection=name, document_id=name)
+                assert (await ended(channel, job)).status == pb.JOB_STATUS_READY
+    models = {id_: header.embedding_model for (_, id_), (header, _) in house.index.documents.items()}
+    assert models == {"contracts": "words", "policies": "other"}
 
 
 async def test_a_job_waits_for_services_that_are_busy_and_does_not_embed_twice(house):

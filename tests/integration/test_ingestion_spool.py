@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from services.ingestion.spool import Spool, TooLarge
+from services.ingestion.spool import Spool, SpoolFull, TooLarge
 
 
 async def parts(*contents):
@@ -14,7 +14,7 @@ async def parts(*contents):
 
 
 async def test_a_file_is_stored_with_its_hash(tmp_path):
-    spool = Spool(tmp_path / "spool", 10)
+    spool = Spool(tmp_path / "spool", 10, 1000)
     stored = await spool.put("job_1", parts(b"abc", b"def"))
     assert spool.content("job_1").read_bytes() == b"abcdef"
     assert stored.size_bytes == 6
@@ -22,14 +22,32 @@ async def test_a_file_is_stored_with_its_hash(tmp_path):
 
 
 async def test_a_file_that_is_too_large_leaves_nothing(tmp_path):
-    spool = Spool(tmp_path, 5)
+    spool = Spool(tmp_path, 5, 1000)
     with pytest.raises(TooLarge):
         await spool.put("job_1", parts(b"abc", b"def"))
     assert not list(tmp_path.iterdir())
 
 
+async def test_a_full_spool_refuses_until_there_is_room(tmp_path):
+    spool = Spool(tmp_path, 100, 250)
+    for job in ("job_1", "job_2"):
+        await spool.put(job, parts(bytes(100)))
+    await spool.check_room()
+    with pytest.raises(SpoolFull):
+        await spool.put("job_3", parts(bytes(50), bytes(50)))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job_1", "job_2"]
+    spool.vectors("job_1", "one").append([bytes(100)])
+    with pytest.raises(SpoolFull):
+        await spool.check_room()
+    with pytest.raises(SpoolFull):
+        await Spool(tmp_path, 100, 250).check_room()
+    spool.drop("job_1")
+    await spool.check_room()
+    await spool.put("job_3", parts(bytes(100)))
+
+
 async def test_vectors_are_kept_for_the_same_fingerprint_only(tmp_path):
-    spool = Spool(tmp_path, 100)
+    spool = Spool(tmp_path, 100, 1000)
     await spool.put("job_1", parts(b"x"))
     spool.vectors("job_1", "one").append([b"first", b""])
     again = spool.vectors("job_1", "one")
@@ -41,7 +59,7 @@ async def test_vectors_are_kept_for_the_same_fingerprint_only(tmp_path):
 
 @pytest.mark.parametrize("cut", [1, 3, 5, 8])
 async def test_a_record_cut_off_by_a_crash_is_made_again(tmp_path, cut):
-    spool = Spool(tmp_path, 100)
+    spool = Spool(tmp_path, 100, 1000)
     await spool.put("job_1", parts(b"x"))
     spool.vectors("job_1", "one").append([b"first", b"second"])
     path = tmp_path / "job_1" / "vectors"
@@ -53,11 +71,13 @@ async def test_a_record_cut_off_by_a_crash_is_made_again(tmp_path, cut):
 
 
 async def test_old_folders_without_a_job_are_swept(tmp_path):
-    spool = Spool(tmp_path, 100)
-    for job in ("kept", "young", "old"):
+    spool = Spool(tmp_path, 100, 1000)
+    for job in ("kept", "young", "old", "being_written"):
         await spool.put(job, parts(b"x"))
     hours_ago = time.time() - 7200
-    for job in ("kept", "old"):
+    for job in ("kept", "old", "being_written"):
         os.utime(tmp_path / job, (hours_ago, hours_ago))
+        if job != "being_written":
+            os.utime(tmp_path / job / "content", (hours_ago, hours_ago))
     assert spool.sweep({"kept"}) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "young"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["being_written", "kept", "young"]

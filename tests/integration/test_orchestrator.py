@@ -29,6 +29,8 @@ from services.runtime import context, errors
 from services.runtime.channels import connect
 from services.runtime.server import Served
 from services.runtime.testing import SECRET, SIGNER, act_as, listening
+from services.understudy import server as understudy_server
+from services.understudy.config import Settings as UnderstudySettings
 
 QUESTION = "¿Cuántos contratos de más de 100k€ firmamos en 2025, y qué condiciones se repiten?"
 SEARCH = ("vector_search", '{"query": "condiciones especiales", "top_k": 3}')
@@ -46,6 +48,9 @@ class Tools:
         self.hanging = set()
         self.cancelled = set()
         self.values = {}
+        self.shelf = {}
+        self.collections = ["contracts"]
+        self.chosen = None
         self.put = asyncio.Event()
 
     async def answer(self, method, request=None):
@@ -72,6 +77,8 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServiceServicer):
 
     async def Search(self, request, context):
         await self.tools.answer("Search", request)
+        if self.tools.shelf:
+            return self._from_shelf(request)
         passage = retrieval_pb2.Passage(
             document_id="c-7",
             chunk_id="c-7#1",
@@ -82,12 +89,33 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServiceServicer):
             language="es",
         )
         passage.text = "Penalización por retraso del 2 % mensual."
-        return retrieval_pb2.SearchResponse(passages=[passage], degraded=["reranking"])
+        response = retrieval_pb2.SearchResponse(passages=[passage], degraded=["reranking"])
+        if request.route and self.tools.chosen is not None:
+            for name in self.tools.collections:
+                response.routed.add(name=name, score=0.5, chosen=name in self.tools.chosen)
+        return response
+
+    def _from_shelf(self, request):
+        """The best two texts by the words that they share with the query."""
+
+        def shared(name):
+            words = [set(re.findall(r"\w{4,}", text.lower())) for text in (request.query, self.tools.shelf[name])]
+            return len(words[0] & words[1])
+
+        best = sorted((name for name in self.tools.shelf if shared(name)), key=shared, reverse=True)[:2]
+        texts = [(name, self.tools.shelf[name]) for name in best]
+        made = [
+            retrieval_pb2.Passage(document_id=one, chunk_id=f"{one}#1", title=one, text=text) for one, text in texts
+        ]
+        return retrieval_pb2.SearchResponse(passages=made)
 
     async def ListCollections(self, request, context):
         await self.tools.answer("ListCollections")
         return retrieval_pb2.ListCollectionsResponse(
-            collections=[retrieval_pb2.Collection(name="contracts", description="Contratos", document_count=1)]
+            collections=[
+                retrieval_pb2.Collection(name=name, description="Contratos", document_count=1)
+                for name in self.tools.collections
+            ]
         )
 
 
@@ -251,13 +279,13 @@ class World:
     def __init__(self, tools, model, stub):
         self.tools, self.model, self.stub = tools, model, stub
 
-    async def ask(self, **options):
-        request = pb.RunRequest(question=QUESTION, options=pb.Options(**options))
+    async def ask(self, question=QUESTION, *, history=(), **options):
+        request = pb.RunRequest(question=question, history=history, options=pb.Options(**options))
         return [response async for response in self.stub.Run(request, timeout=20)]
 
 
 @asynccontextmanager
-async def world(tmp_path, *, cache_address=None, **settings):
+async def world(tmp_path, *, cache_address=None, model_url=None, **settings):
     sql = {"dsn_secret": "dsn", "tables": {"contracts": {"columns": {"id": {}}}}}
     (tmp_path / "acme.yaml").write_text(yaml.safe_dump({"id": "acme", "sql": sql}))
     (tmp_path / "vault.yaml").write_text(yaml.safe_dump({"id": "vault", "web": {"sovereign": True}}))
@@ -281,7 +309,7 @@ async def world(tmp_path, *, cache_address=None, **settings):
         start = stack.enter_async_context
         wired = Settings(
             identity_secret=SECRET,
-            model_url=await start(http(model)),
+            model_url=model_url or await start(http(model)),
             model_name="llama",
             retrieval_address=await start(listening(retrieval)),
             sql_tool_address=await start(listening(sql_tool)),
@@ -595,6 +623,7 @@ WRONG = [
     (pb.RunRequest(question=QUESTION, options=pb.Options(**options)), field, says)
     for options, field, says in [
         ({"strategy": "plan"}, "options.strategy", "auto, react"),
+        ({"query_transform": "rephrase"}, "options.query_transform", "none, hyde, multi_query"),
         ({"max_iterations": 11}, "options.max_iterations", "1 to 10"),
         ({"max_iterations": -1}, "options.max_iterations", "1 to 10"),
         ({"tools": ["calculator"]}, "options.tools", "vector_search, sql_query, web_search"),
@@ -711,3 +740,204 @@ async def test_the_agents_own_overhead_is_small(tmp_path):
             it.model.replies = [calling(SEARCH, COUNT), saying("47 [2].")]
             overheads.append((await it.ask())[-1].finished.timings.overhead.ToMicroseconds() / 1000)
     assert sorted(overheads)[3] < 50  # wide, for loaded machines; 2 to 4 ms was seen with all cores busy
+
+
+def searched(it):
+    return [request for method, request in it.tools.asked if method == "Search"]
+
+
+LONG = ("vector_search", '{"query": "¿Qué penalización hay por retraso en las entregas?", "top_k": 3}')
+
+
+async def test_a_transformed_search_asks_the_model_for_json_and_tells_what_was_searched(tmp_path):
+    async with world(tmp_path) as it:
+        it.model.replies = [
+            calling(LONG),
+            saying('{"paraphrases": ["multa por demora", "recargo por tardanza"]}'),
+            saying("Hay una penalización [1]."),
+        ]
+        responses = await it.ask(query_transform="multi_query")
+        written = it.model.requests[1]
+        queries = [request.query for request in searched(it)]
+    assert written["response_format"]["type"] == "json_schema"
+    assert written["response_format"]["json_schema"]["schema"]["required"] == ["paraphrases"]
+    assert "tools" not in written
+    assert queries[0] == "¿Qué penalización hay por retraso en las entregas?"
+    assert sorted(queries[1:]) == ["multa por demora", "recargo por tardanza"]
+    [ended] = of(responses, "tool_call_finished")
+    assert ended.queries == [*queries[:1], "multa por demora", "recargo por tardanza"]
+    assert ended.query_transform == "multi_query"
+    assert ended.summary == "1 passage; 3 queries (multi_query)"
+    [citation] = of(responses, "citation")
+    assert citation.document.chunk_id == "c-7#1"
+    end = responses[-1].finished
+    assert (end.iterations, end.usage.prompt_tokens, end.usage.completion_tokens) == (2, 300, 60)
+
+
+async def test_a_hypothetical_passage_is_searched_by_meaning(tmp_path):
+    async with world(tmp_path) as it:
+        it.model.replies = [calling(LONG), saying('{"hypothetical_passage": "Se aplica un 2 %."}'), saying("Sí [1].")]
+        await it.ask(query_transform="hyde")
+        modes = {request.query: request.mode for request in searched(it)}
+    assert modes["Se aplica un 2 %."] == retrieval_pb2.SEARCH_MODE_DENSE
+    assert list(modes.values()).count(retrieval_pb2.SEARCH_MODE_UNSPECIFIED) == 1
+
+
+async def test_the_setting_decides_where_the_request_does_not(tmp_path):
+    async with world(tmp_path, query_transform="step_back") as it:
+        it.model.replies = [calling(LONG), saying('{"broader_question": "¿Qué reglas hay?"}'), saying("Sí [1].")]
+        await it.ask()
+        assert len(searched(it)) == 2
+        it.model.replies = [calling(LONG), saying("Sí [1].")]
+        await it.ask(query_transform="none", cache=pb.CACHE_MODE_OFF)
+        assert len(searched(it)) == 3
+
+
+@pytest.mark.parametrize("failing", [[500, 503], [429], [saying("lo siento")], [[chunk(content="{")]]])
+async def test_a_model_that_cannot_write_queries_degrades_the_search_and_not_the_answer(tmp_path, failing):
+    async with world(tmp_path) as it:
+        it.model.replies = [calling(LONG), *failing, saying("Hay una penalización [1].")]
+        responses = await it.ask(query_transform="decompose")
+        assert len(searched(it)) == 1
+    assert {one.service for one in of(responses, "degraded")} == {"query_transform", "reranking"}
+    assert responses[-1].finished.finish == pb.FINISH_ANSWERED
+
+
+async def test_the_cache_tells_transformations_apart(tmp_path):
+    async with world(tmp_path) as it:
+        it.tools.shelf = {"c-7": "Penalización por retraso en las entregas."}
+        for options, replies in [
+            ({"query_transform": "hyde"}, [saying('{"hypothetical_passage": "Se aplica."}')]),
+            ({"query_transform": "none"}, []),
+            ({"query_transform": "hyde"}, []),
+        ]:
+            it.model.replies = [calling(LONG), *replies, saying("Sí [1].")]
+            it.tools.put.clear()
+            responses = await it.ask(**options)
+            if responses[-1].finished.cache_hit_count == 0:
+                await asyncio.wait_for(it.tools.put.wait(), 5)
+        [ended] = of(responses, "tool_call_finished")
+    assert ended.from_cache
+    assert len(searched(it)) == 3
+    assert ended.query_transform == "hyde"  # what was searched then is still told
+
+
+async def test_who_hangs_up_cancels_all_searches_of_a_call(tmp_path):
+    async with world(tmp_path) as it:
+        it.tools.hanging.add("Search")
+        it.model.replies = [calling(LONG), saying('{"sub_questions": ["¿Cuánto?", "¿Cuándo?"]}')]
+        asking = asyncio.create_task(it.ask(query_transform="decompose"))
+        while len(searched(it)) < 3:
+            await asyncio.sleep(0.01)
+        asking.cancel()
+        async with asyncio.timeout(2):
+            while "Search" not in it.tools.cancelled:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_follow_up_is_completed_and_searched_as_a_whole(tmp_path):
+    history = [
+        pb.Message(role="user", text="¿Qué penalización hay por retraso?"),
+        pb.Message(role="assistant", text="2 %"),
+    ]
+    lazy = ("vector_search", '{"query": "¿y en 2024?"}')
+    whole = "¿Qué penalización por retraso hay en 2024?"
+    async with world(tmp_path) as it:
+        it.model.replies = [calling(lazy), saying(json.dumps({"standalone_query": whole})), saying("2 % [1].")]
+        responses = await it.ask("¿y en 2024?", history=history)
+        assert [request.query for request in searched(it)] == [whole]
+        assert [one["role"] for one in it.model.requests[1]["messages"]] == ["system", "user", "assistant", "user"]
+    assert of(responses, "tool_call_finished")[0].queries == [whole]
+    async with world(tmp_path, rewrite_follow_ups=False) as it:
+        it.model.replies = [calling(lazy), saying("2 % [1].")]
+        await it.ask("¿y en 2024?", history=history)
+        assert [request.query for request in searched(it)] == ["¿y en 2024?"]
+
+
+async def test_collections_are_chosen_where_that_is_left_open_and_the_choice_is_told(tmp_path):
+    named = ("vector_search", '{"query": "condiciones", "collection": "policies"}')
+    async with world(tmp_path) as it:
+        it.tools.collections, it.tools.chosen = ["contracts", "policies"], {"contracts"}
+        it.model.replies = [calling(SEARCH, named), saying("Sí [1].")]
+        responses = await it.ask()
+        route = {request.query: (request.route, list(request.collections)) for request in searched(it)}
+    assert route == {"condiciones especiales": (True, []), "condiciones": (False, ["policies"])}
+    told = {one.call_id: (list(one.collections), one.summary) for one in of(responses, "tool_call_finished")}
+    assert set(map(str, told.values())) == {
+        str((["contracts"], "1 passage; in contracts")),
+        str(([], "1 passage")),
+    }
+    async with world(tmp_path, collection_routing=False) as it:
+        it.tools.collections = ["contracts", "policies"]
+        it.model.replies = [calling(SEARCH), saying("Sí [1].")]
+        await it.ask()
+        assert [request.route for request in searched(it)] == [False]
+
+
+@asynccontextmanager
+async def stand_in():
+    """The understudy on loopback, as fast as it is; yields its URL."""
+    settings = UnderstudySettings(host="127.0.0.1", port=0, model_name="llama")
+    understudy = understudy_server.build(settings)
+    with understudy_server.listen(settings) as listener:
+        running = asyncio.create_task(understudy.serve(sockets=[listener]))
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        finally:
+            understudy.should_exit = True
+            await running
+
+
+SHELF = {
+    "plazos": "El término de antelación para resolver el contrato es de treinta días naturales.",
+    "iberdrola": "La garantía de Iberdrola cubre los equipos durante tres años desde la entrega.",
+    "endesa": "La garantía de Endesa cubre los equipos durante dos años desde la entrega.",
+    "fines": "The surcharge for late delivery amounts to two per cent of the price for each week.",
+    "acme": "The warranty of Acme covers all pumps for three years from delivery.",
+    "borealis": "The warranty of Borealis covers all pumps for two years from delivery.",
+    "menu": "La cafetería abre a las ocho. The cafeteria opens at eight.",
+}
+
+
+@pytest.mark.parametrize(
+    ("transform", "question", "sources", "says"),
+    [
+        ("hyde", "¿Qué plazo de preaviso hay para rescindir el contrato?", {"plazos"}, "treinta días"),
+        ("hyde", "What is the penalty for late delivery?", {"fines"}, "two per cent"),
+        ("decompose", "¿Qué diferencias hay entre Iberdrola y Endesa en la garantía?", {"iberdrola", "endesa"}, "años"),
+        ("decompose", "Compare the warranty of Acme and Borealis", {"acme", "borealis"}, "years"),
+    ],
+)
+async def test_the_stand_in_model_answers_by_transformed_searches_in_both_languages(
+    tmp_path, transform, question, sources, says
+):
+    async with stand_in() as url, world(tmp_path, model_url=url) as it:
+        it.tools.shelf = SHELF
+        responses = await it.ask(question, query_transform=transform, tools=["vector_search"])
+        queries = [request.query for request in searched(it)]
+    ended = of(responses, "tool_call_finished")
+    assert {one.query_transform for one in ended} == {transform}
+    assert set(queries) == {query for one in ended for query in one.queries}
+    assert len(queries) > 1
+    assert {one.document.document_id for one in of(responses, "citation")} == sources
+    assert says in text_of(responses)
+    end = responses[-1].finished
+    assert end.finish == pb.FINISH_ANSWERED
+    assert end.usage.completion_tokens > 0
+    assert of(responses, "degraded") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "whole"),
+    [
+        ("¿Qué garantía da Iberdrola?", "¿y Endesa?", ("garantía", "Endesa")),
+        ("What warranty does Acme give?", "and Borealis?", ("warranty", "Borealis")),
+    ],
+)
+async def test_the_stand_in_model_completes_follow_ups(tmp_path, before, question, whole):
+    history = [pb.Message(role="user", text=before), pb.Message(role="assistant", text="…")]
+    async with stand_in() as url, world(tmp_path, model_url=url) as it:
+        it.tools.shelf = SHELF
+        await it.ask(question, history=history, tools=["vector_search"])
+        [request] = searched(it)
+    assert all(word in request.query for word in whole)

@@ -1,4 +1,9 @@
-"""The reranking service over gRPC, beside a real embedding service."""
+"""The reranking service over gRPC, beside a real embedding service or a reranking server by URL."""
+
+import asyncio
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -169,6 +174,104 @@ async def test_a_scorer_of_texts_refuses_a_candidate_without_text():
     async with reranking(model="overlap") as channel:
         error = await failure(channel, pb.RerankRequest(query="a", candidates=[pb.Candidate(token_vectors=vectors(1))]))
     assert error.metadata["field"] == "candidates[0].text"
+
+
+class RerankApi(BaseHTTPRequestHandler):
+    """Answers at the paths that its server has, with the status that it has at the moment; the longest text is best."""
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append((self.path, self.headers.get("Authorization"), body))
+        status = self.server.status if self.path in self.server.paths else 404
+        texts = body["texts"] if "texts" in body else body["documents"]
+        rows = [(n, len(text) - 1000.5) for n, text in enumerate(texts)][: self.server.most]
+        if "texts" in body:
+            answer = [{"index": n, "score": score} for n, score in rows]
+        else:
+            answer = {"results": [{"index": n, "relevance_score": score} for n, score in rows]}
+        content = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        """Quiet."""
+
+
+@pytest.fixture
+def api():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), RerankApi)
+    server.requests, server.status, server.paths, server.most = [], 200, ("/rerank", "/v1/rerank"), None
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def by_url(api, scheme, **others):
+    model = f"{scheme}:http://127.0.0.1:{api.server_port}"
+    return build(Settings(identity_secret=SECRET, reranking_model=model, **others))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "paths", "used"),
+    [
+        ("tei", ("/rerank",), "/rerank"),
+        ("cohere", ("/rerank", "/v1/rerank"), "/v1/rerank"),
+        ("cohere", ("/rerank",), "/rerank"),
+    ],
+)
+async def test_a_reranking_server_is_asked_by_url(api, scheme, paths, used):
+    act_as("acme")
+    api.paths = paths
+    async with running(by_url(api, scheme, remote_model="bge", remote_api_key="secret")) as channel:
+        stub = rpc.RerankingServiceStub(channel)
+        api.requests.clear()
+        described = await stub.Describe(pb.DescribeRequest())
+        response = await stub.Rerank(request(LUNCH, LATE))
+    assert (described.model, described.reads_token_vectors) == ("bge", False)
+    assert [score.index for score in response.scores] == [1, 0]
+    assert all(score.score < 0 for score in response.scores)
+    ((path, key, body),) = api.requests
+    assert (path, key) == (used, "Bearer secret")
+    assert body["query"] == QUESTION
+    assert body.get("raw_scores", True) is True
+
+
+async def test_a_reranking_server_that_fails_is_named_and_used_again_when_it_is_back(api):
+    act_as("acme")
+    async with running(by_url(api, "tei")) as channel:
+        api.status = 500
+        lost = await failure(channel, request(LATE))
+        api.status = 429
+        busy = await failure(channel, request(LATE))
+        api.status, api.most = 200, 1
+        with pytest.raises(aio.AioRpcError, match="internal error"):
+            await rpc.RerankingServiceStub(channel).Rerank(request(LATE, LUNCH))
+        api.most = None
+        assert len((await rpc.RerankingServiceStub(channel).Rerank(request(LATE, LUNCH))).scores) == 2
+    assert isinstance(lost, errors.DependencyFailed)
+    assert isinstance(busy, errors.Overloaded)
+    assert lost.metadata["dependency"] == busy.metadata["dependency"] == "reranking server"
+
+
+async def test_a_reranking_server_may_start_after_us(api):
+    api.status = 503
+    served = by_url(api, "cohere")
+    warming = asyncio.create_task(served.warm_up())
+    await asyncio.sleep(0.3)
+    assert not warming.done()
+    api.status = 200
+    await asyncio.wait_for(warming, 10)
+    await served.close()
+
+
+async def test_a_text_beyond_the_window_is_marked_by_late_interaction_too():
+    act_as("acme")
+    async with embedding() as address, reranking(address) as channel:
+        response = await rpc.RerankingServiceStub(channel).Rerank(request(LATE, "menú " * 2000, LUNCH))
+    assert {score.index: score.truncated for score in response.scores} == {0: False, 1: True, 2: False}
 
 
 async def test_a_model_that_is_not_there_is_named():

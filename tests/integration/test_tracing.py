@@ -24,9 +24,10 @@ from starlette.routing import Route
 
 from local import ports
 from services.runtime.tenants import SqlSource
-from services.runtime.testing import SECRET
+from services.runtime.testing import SECRET, act_as
 from services.sql_tool import grants
 from tests.integration.gateway_stack import serving
+from tests.integration.passages import store_passage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -217,6 +218,8 @@ async def world(postgres_server, valkey_url, tmp_path_factory):
         )
         world = World(await start(http), collector, model, own, logs)
         await until(lambda: all('"serving"' in log.read_text() for log in logs.values()), 40)
+        act_as("acme")
+        await store_passage(addresses["retrieval_address"], "hash-64", 64)
         yield world
 
 
@@ -341,7 +344,7 @@ async def test_metrics_count_the_calls_of_each_method(world, answered):
 async def test_a_trace_begins_here_when_the_client_brings_none(world, answered):
     before = len(world.collector.spans)
     response = await world.http.post("/v1/search", json={"query": SEARCHED})
-    assert response.json()["results"] == []
+    assert response.json()["results"] != []
     await until(lambda: ("gateway", "POST /v1/search") in [(s, span.name) for s, span in world.collector.spans])
     await until(lambda: len(world.collector.spans) >= before + 3)
     ((_, root),) = [one for one in world.collector.spans if one[1].name == "POST /v1/search"]

@@ -41,7 +41,9 @@ async function refresh(after) {
 function row(document) {
   const title = document.title || document.source || document.document_id;
   const opener = make("button", { class: "open", onclick: () => openDocument(document.document_id) }, title);
-  const status = text(document.status) + (document.reason ? `: ${document.reason}` : "");
+  const progress = document.total_chunk_count ? ` ${document.chunk_count}/${document.total_chunk_count}` : "";
+  const notes = [document.reason, ...(document.warnings ?? [])].filter(Boolean).join(" ");
+  const status = text(document.status) + progress + (notes ? `: ${notes}` : "");
   const remove = make("button", { class: "quiet", "aria-label": text("remove"), title: text("remove"), onclick: () => drop(document.document_id, title) }, "✕");
   return make("tr", {}, make("td", {}, opener), make("td", {}, document.collection), make("td", {}, status), make("td", {}, remove));
 }

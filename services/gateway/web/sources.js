@@ -22,7 +22,7 @@ export async function open(annotation) {
 export async function openDocument(id, chunkId, quoted) {
   show(quoted?.title ?? id, [make("p", { class: "hint waiting" })]);
   try {
-    const found = await call("GET", `/documents/${encodeURIComponent(id)}/chunks`);
+    const found = await wholeDocument(id);
     const passages = found.data.map((passage) => make("p", { class: passage.chunk_id === chunkId ? "passage cited" : "passage" },
       make("small", {}, [passage.section, passage.page && text("page", passage.page)].filter(Boolean).join(" · ")), passage.text));
     show(found.document.title || id, [make("p", { class: "hint" }, `${found.document.source ?? ""} · ${id}`), ...passages]);
@@ -32,6 +32,17 @@ export async function openDocument(id, chunkId, quoted) {
     show(quoted?.title ?? id, [make("p", { class: "warning" }, error.message || text("notFound")),
       quoted?.quote ? make("p", { class: "passage cited" }, quoted.quote) : null].filter(Boolean));
   }
+}
+
+async function wholeDocument(id) {
+  const path = `/documents/${encodeURIComponent(id)}/chunks`;
+  const found = await call("GET", path);
+  while (found.after) {
+    const page = await call("GET", `${path}?after=${encodeURIComponent(found.after)}`);
+    found.data.push(...page.data);
+    found.after = page.after;
+  }
+  return found;
 }
 
 function sql(source) {

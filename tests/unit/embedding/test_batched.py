@@ -1,6 +1,7 @@
 """The queue before a model: order, limits, and what a broken model does."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from services.embedding.batched import BatchedEncoder, QueueLimits, Vectors
 from services.embedding.encoder import BrokenModel, Kind
 from services.embedding.window import Windower
+from services.runtime import context
 from services.runtime.errors import Overloaded
 
 
@@ -22,11 +24,13 @@ class RecordingModel:
 
     def __init__(self, broken_at=None):
         self.batches = []
+        self.deadlines = []
         self.broken_at = broken_at
         self.open = asyncio.Event()
         self.open.set()
 
-    async def run(self, windows, *, token_vectors):
+    async def run(self, windows, *, token_vectors, deadline):
+        self.deadlines.append(deadline)
         self.batches.append([window.text for window in windows])
         await self.open.wait()
         rows = [np.array([len(one.ids), np.nan if one.text == self.broken_at else 1], np.float32) for one in windows]
@@ -39,11 +43,11 @@ class RecordingModel:
         pass
 
 
-def encoder(model, items=2, tokens=100, waiting=1000):
+def encoder(model, items=2, tokens=100, waiting=1000, parallel=1):
     tokenizer = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = Whitespace()
     windower = Windower(tokenizer, dict.fromkeys(Kind, ""), 64)
-    return BatchedEncoder(model, windower, QueueLimits(items, tokens, waiting))
+    return BatchedEncoder(model, windower, QueueLimits(items, tokens, waiting, parallel))
 
 
 async def test_answers_come_in_the_order_of_the_texts_though_like_lengths_run_together():
@@ -117,6 +121,45 @@ async def test_a_value_that_is_not_finite_fails_the_call_and_names_the_model():
     with pytest.raises(BrokenModel, match="recording"):
         await tested.embed(["fine", "bait"], Kind.DOCUMENT, token_vectors=False)
     assert len(await tested.embed(["fine"], Kind.DOCUMENT, token_vectors=False)) == 1
+    await tested.close()
+
+
+async def test_as_many_runs_go_on_at_a_time_as_are_allowed():
+    model = RecordingModel()
+    tested = encoder(model, items=1, parallel=3)
+    model.open.clear()
+    documents = asyncio.create_task(tested.embed(["d"] * 10, Kind.DOCUMENT, token_vectors=False))
+    await asyncio.sleep(0.05)
+    assert len(model.batches) == 3
+    model.open.set()
+    assert len(await documents) == 10
+    await tested.close()
+
+
+async def test_a_run_ends_with_the_patience_of_its_last_caller():
+    model = RecordingModel()
+    tested = encoder(model, items=4)
+
+    async def embed(deadline):
+        identity = context.Identity("acme")
+        context.enter(context.CallContext(identity, "", deadline))
+        await tested.embed(["a"], Kind.DOCUMENT, token_vectors=False)
+
+    await asyncio.create_task(embed(5.0))
+    await asyncio.gather(embed(7.0), embed(9.0))
+    await asyncio.gather(embed(7.0), embed(None))
+    assert model.deadlines == [5, 9, None]
+    await tested.close()
+
+
+async def test_what_a_model_has_cut_is_reported_as_truncated():
+    class CuttingModel(RecordingModel):
+        async def run(self, windows, **how):
+            return [replace(one, truncated=True) for one in await super().run(windows, **how)]
+
+    tested = encoder(CuttingModel())
+    (embedded,) = await tested.embed(["a"], Kind.DOCUMENT, token_vectors=True)
+    assert embedded.truncated
     await tested.close()
 
 

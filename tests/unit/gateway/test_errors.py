@@ -21,6 +21,7 @@ def test_every_grpc_code_has_a_status():
         (errors.NotPermitted, 403),
         (errors.NotFound, 404),
         (errors.SqlError, 400),
+        (errors.ModelMismatch, 400),
         (errors.LimitExceeded, 429),
         (errors.Overloaded, 503),
         (errors.DependencyFailed, 503),
@@ -33,7 +34,7 @@ def test_every_service_error_has_the_status_of_the_house(cls, status):
 
 
 def test_all_service_errors_are_covered_above():
-    assert len(errors.ALL) == 9
+    assert len(errors.ALL) == 10
 
 
 @pytest.mark.parametrize(("seconds", "header"), [(0.01, "1"), (1, "1"), (1.2, "2"), (30, "30")])

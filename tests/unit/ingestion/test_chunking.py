@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.ingestion import splitting
-from services.ingestion.chunking import Sizes, cut
-from services.ingestion.parse_text import parse_text
+from services.ingestion.cutting import strategies
+from services.ingestion.cutting.chunking import Chunking, Sizes, Tools
 from services.ingestion.parsed import Block
+from services.ingestion.parsers.parse_text import parse_text
 
 SIZES = Sizes(min_tokens=20, max_tokens=40, overlap_tokens=8)
 
@@ -21,6 +21,14 @@ async def words(texts):
 async def pieces(texts):
     """Like a model's tokenizer: a long word is several tokens, and so is a mark."""
     return [sum(1 + len(part) // 6 for part in re.findall(r"\w+|[^\w\s]", text)) for text in texts]
+
+
+async def no_vectors(texts):
+    raise AssertionError("only the semantic strategy embeds")
+
+
+async def cut(blocks, title, sizes, count):
+    return await strategies.cut(blocks, title, "structure", sizes, Tools(count, no_vectors))
 
 
 def block(text, *section, kind="paragraph", page=0):
@@ -118,10 +126,46 @@ async def test_words_without_spaces_are_cut_too():
 
 
 def test_an_overlap_as_large_as_a_chunk_is_an_error():
-    with pytest.raises(ValueError, match="overlap"):
+    with pytest.raises(ValueError, match="overlap_tokens must be smaller than max_tokens"):
         Sizes(10, 40, 40)
-    with pytest.raises(ValueError, match="smallest"):
+    with pytest.raises(ValueError, match="min_tokens must be above 0 and not above max_tokens"):
         Sizes(50, 40, 0)
+    with pytest.raises(ValueError, match="parent_tokens must be above max_tokens"):
+        Sizes(10, 40, 0, parent_tokens=40)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sizes"),
+    [
+        (Chunking(), Sizes(200, 350, 40)),
+        (Chunking(max_tokens=100), Sizes(100, 100, 25)),
+        (Chunking(max_tokens=500), Sizes(200, 500, 40)),
+        (Chunking(min_tokens=400), Sizes(400, 400, 40)),
+        (Chunking(overlap_tokens=0), Sizes(200, 350, 0)),
+        (Chunking(overlap_tokens=349), Sizes(200, 350, 349)),
+        (Chunking(parent_tokens=400), Sizes(200, 200, 40, 400)),
+        (Chunking(parent_tokens=2000), Sizes(200, 350, 40, 2000)),
+        (Chunking(parent_tokens=100), Sizes(50, 50, 12, 100)),
+        (Chunking(max_tokens=120, min_tokens=20, overlap_tokens=7, parent_tokens=900), Sizes(20, 120, 7, 900)),
+    ],
+)
+def test_what_a_collection_leaves_open_gives_way_to_what_it_says(settings, sizes):
+    assert settings.sizes(Sizes(200, 350, 40)) == sizes
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Chunking(max_tokens=50, overlap_tokens=50),
+        Chunking(overlap_tokens=350),
+        Chunking(max_tokens=50, min_tokens=60),
+        Chunking(max_tokens=200, parent_tokens=150),
+        Chunking(overlap_tokens=-1),
+    ],
+)
+def test_settings_that_contradict_each_other_are_an_error_that_names_them(settings):
+    with pytest.raises(ValueError, match="_tokens must be"):
+        settings.sizes(Sizes(200, 350, 40))
 
 
 def test_a_small_window_makes_small_chunks():
@@ -159,27 +203,6 @@ def test_nothing_is_lost_sizes_hold_and_order_is_kept(blocks, count, overlap):
     assert first_seen == sorted(first_seen)
     pages = {one.page for one in blocks}
     assert all(chunk.page in pages for chunk in chunks)
-
-
-@given(st.text("ab .!?\nÁ1", max_size=300))
-def test_cuts_lose_no_character(text):
-    assert "".join(splitting.sentences(text)) == text
-    assert "".join(splitting.lines(text)) == text
-    assert "".join(splitting.bounded(text * 20)) == text * 20
-    if len(text) > 1:
-        halves = splitting.halves(text)
-        assert "".join(halves) == text
-        assert all(halves)
-
-
-def test_abbreviations_and_numbers_end_no_sentence():
-    text = "Según el art. 5 y el Sr. García. La cláusula 7. Precio dice más. ¿Cuánto? 2 %."
-    assert [part.strip() for part in splitting.sentences(text)] == [
-        "Según el art. 5 y el Sr. García.",
-        "La cláusula 7. Precio dice más.",
-        "¿Cuánto?",
-        "2 %.",
-    ]
 
 
 async def test_a_contract_is_cut_by_clauses():

@@ -2,8 +2,8 @@ import time
 
 import pytest
 
-from services.ingestion.clauses import clause
-from services.ingestion.parse_text import parse_text
+from services.ingestion.parsers.clauses import clause
+from services.ingestion.parsers.parse_text import parse_text
 
 
 @pytest.mark.parametrize(

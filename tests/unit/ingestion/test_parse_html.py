@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.ingestion.parse_html import parse_html
 from services.ingestion.parsed import Unreadable
+from services.ingestion.parsers.parse_html import parse_html
 
 PAGE = """<!DOCTYPE html><html lang="es-ES"><head><title> Condiciones
  generales </title><style>p {}</style></head><body>
@@ -82,3 +82,23 @@ def test_no_visible_word_is_lost(parts):
     for part in parts:
         if not part.startswith("<"):
             assert part in seen
+
+
+def test_the_matter_of_a_page_is_read_and_what_is_around_it_is_not():
+    words = "<p>" + "Texto del contrato. " * 20 + "</p>"
+    page = f"<body><div>Skip to content</div><main><h1>Contrato</h1>{words}</main><div>Cookies</div></body>"
+    assert [block.kind for block in parse_html(page).blocks] == ["heading", "paragraph"]
+    small = f"<body><main>Menu</main>{words}</body>"
+    assert "Texto del contrato." in str(parse_html(small).blocks)
+
+
+def test_links_to_other_languages_are_left_out():
+    page = "<ul><li><a hreflang='fr' href='/fr'>Français</a></li></ul><p>Texto</p>"
+    assert [block.text for block in parse_html(page).blocks] == ["Texto"]
+
+
+@pytest.mark.parametrize(
+    "text", ["<?xml version='1.0'?><html><p>uno</p></html>", "uno", "https://example.org/uno", "uno.html"]
+)
+def test_texts_that_hardly_look_like_a_page_are_read_without_a_warning(text):
+    assert "uno" in parse_html(text).blocks[0].text

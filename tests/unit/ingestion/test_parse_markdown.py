@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.ingestion.parse_markdown import parse_markdown
+from services.ingestion.parsers.parse_markdown import parse_markdown
 
 TEXT = """---
 title: "Política de viajes"

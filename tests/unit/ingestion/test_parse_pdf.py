@@ -1,8 +1,8 @@
 import pytest
 from fpdf import FPDF
 
-from services.ingestion.parse_pdf import parse_pdf
 from services.ingestion.parsed import Unreadable
+from services.ingestion.parsers.parse_pdf import parse_pdf
 
 
 class Contract(FPDF):

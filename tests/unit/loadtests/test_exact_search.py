@@ -19,11 +19,14 @@ def test_meaning_is_compared_whatever_the_length(search):
     assert search.dense_scores([0.0, 5.0])[:2].tolist() == pytest.approx([0.0, 1.0])
 
 
-def test_both_legs_count_and_what_neither_finds_has_no_score(search):
-    scores = search.fused_scores([1.0, 0.1], SparseTerms([2], [1.0]))
-    assert scores[1] == pytest.approx(1 / 60 + 1 / 61)
-    assert scores[0] == pytest.approx(1 / 60)
-    assert not scores[2:].any()
+def test_rare_words_count_more(search):
+    scores = search.sparse_scores(SparseTerms([2, 99], [1.0, 1.0]))
+    assert scores[1] > scores[2] > scores[0] == 0
+
+
+def test_both_legs_count(search):
+    assert set(search.best([1.0, 0.1], SparseTerms([2], [1.0]), 2)) == {0, 1}
+    assert search.best([0.1, 1.0], SparseTerms([2], [1.0]), 1) == [1]
 
 
 def test_recall_takes_equal_scores_for_each_other():

@@ -254,6 +254,22 @@ async def test_after_its_turns_the_model_must_answer_without_tools():
     assert (events[-1].finish, events[-1].reason, events[-1].iterations) == (Finish.PARTIAL, "iterations", 3)
 
 
+@pytest.mark.parametrize("limit", [1, 3])
+@pytest.mark.parametrize(
+    "stubborn",
+    [SEARCH, call("x", "no_such_tool"), ToolCall("b", "vector_search", '{"query": "pena')],
+    ids=["the same search", "no such tool", "broken JSON"],
+)
+async def test_a_model_that_never_stops_calling_is_stopped_at_the_limit(stubborn, limit):
+    model = ScriptedModel([Turn(calls=[stubborn])] * limit + [Turn("That is all.")])
+    events = await collect(model, max_iterations=limit)
+    assert len(model.requests) == limit + 1
+    assert len(observations(model)) == limit  # each attempt was told to the model
+    assert model.requests[-1][1] == []
+    assert events[-1].reason == "iterations"
+    assert events[-1].finish is not Finish.ANSWERED
+
+
 async def test_the_token_budget_ends_the_loop():
     steps = [Turn(calls=[SEARCH], usage=Usage(900, 100)), Turn("A penalty [1].", usage=Usage(500, 50))]
     events = await collect(ScriptedModel(steps), limits=Limits(run_tokens=2_500))
@@ -405,6 +421,32 @@ async def test_history_reaches_the_model():
     model = ScriptedModel([Turn("As I said, 47.")])
     await collect(model, history=[Message("user", "Count!"), Message("assistant", "47")])
     assert [message.text for message in model.requests[0][0][1:]] == ["Count!", "47", QUESTION]
+
+
+async def test_what_tools_spend_on_the_model_counts_as_usage_and_against_the_budget():
+    async def spending(arguments, seconds):
+        tools.toolset.spent.usage += Usage(5_000, 100)
+        return await search(arguments, seconds)
+
+    tools = dispatcher(spending)
+    model = ScriptedModel([Turn(calls=[SEARCH], usage=Usage(100, 10)), Turn("A penalty [1].", usage=Usage(200, 20))])
+    end = (await collect(model, tools, limits=Limits(run_tokens=5_000)))[-1]
+    assert end.usage == Usage(5_300, 130)
+    assert (end.finish, end.reason) == (Finish.PARTIAL, "tokens")
+    assert model.requests[-1][1] == []  # the last turn has no tools
+
+
+async def test_a_step_tells_what_was_searched():
+    async def widened(arguments, seconds):
+        found = passages("Penalty.")
+        return Passages(
+            found.passages, queries=("penalty", "fine"), transform="multi_query", collections=("contracts",)
+        )
+
+    model = ScriptedModel([Turn(calls=[SEARCH]), Turn("A penalty [1].")])
+    [ended] = of(await collect(model, dispatcher(widened)), CallFinished)
+    assert (ended.queries, ended.query_transform) == (("penalty", "fine"), "multi_query")
+    assert ended.collections == ("contracts",)
 
 
 async def test_who_stops_listening_cancels_the_tools():

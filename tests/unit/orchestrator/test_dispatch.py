@@ -27,8 +27,8 @@ class Search:
         return self.result
 
 
-def dispatcher(search, store=None, *, mode=CacheMode.USE, ttl=60, max_calls=6, version="1"):
-    tool = Tool("vector_search", "retrieval", "Searches.", VectorSearch, Passages, search, 5, ttl, version)
+def dispatcher(search, store=None, *, mode=CacheMode.USE, ttl=60, max_calls=6, version="1", context=lambda _: ""):
+    tool = Tool("vector_search", "retrieval", "Searches.", VectorSearch, Passages, search, 5, ttl, version, context)
     return Dispatcher(ToolSet({"vector_search": tool}), ResultCache(store or MemoryStore()), mode, max_calls)
 
 
@@ -71,6 +71,15 @@ async def test_another_version_is_another_call():
     await run(dispatcher(search, store), "a")
     await run(dispatcher(search, store, version="2"), "a")
     assert search.queries == ["a", "a"]
+
+
+async def test_a_call_that_leans_on_the_conversation_is_another_call_in_another_one():
+    search, store = Search(), MemoryStore()
+    for said in ("2023", "2024", "2023"):
+        await run(
+            dispatcher(search, store, context=lambda one, said=said: said * one.query.startswith("and")), "and", "b"
+        )
+    assert search.queries == ["and", "b", "and"]
 
 
 @pytest.mark.parametrize(

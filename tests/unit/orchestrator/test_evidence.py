@@ -95,3 +95,19 @@ def test_summaries_are_for_people():
     assert summary(Passages((passage(),))) == "1 passage"
     assert summary(rows((1,), (2,), truncated=True)) == "2 rows (truncated)"
     assert summary(Pages(())) == "0 pages"
+
+
+def test_the_model_is_told_when_no_collection_is_about_its_query():
+    told = json.loads(Evidence().add(Passages((), off_topic=True)))
+    assert told["passages"] == []
+    assert "`collection`" in told["note"]
+    assert "note" not in json.loads(Evidence().add(Passages(())))
+
+
+def test_the_line_for_people_says_how_documents_were_searched():
+    found = (passage(),)
+    assert summary(Passages(found)) == "1 passage"
+    assert summary(Passages(found, queries=("a", "b"), transform="hyde")) == "1 passage; 2 queries (hyde)"
+    assert summary(Passages(found, queries=("whole",))) == "1 passage; follow-up completed"
+    assert summary(Passages(found, collections=("contracts", "policies"))) == "1 passage; in contracts, policies"
+    assert summary(Passages((), off_topic=True)) == "0 passages; no collection is about this"

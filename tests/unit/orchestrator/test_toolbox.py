@@ -3,8 +3,11 @@ import hashlib
 import pytest
 import yaml
 
+from services.orchestrator.documents import Collection, DocumentQuery
+from services.orchestrator.model import Message, ScriptedModel, Turn, Usage
+from services.orchestrator.query_transform import SearchPolicy, Transform
 from services.orchestrator.results import Degraded, Pages, Passages, Rows
-from services.orchestrator.toolbox import Collection, Schema, Toolbox, ToolTimeouts, default_descriptions
+from services.orchestrator.toolbox import Schema, Toolbox, ToolTimeouts, default_descriptions
 from services.orchestrator.tools import NAMES
 from services.runtime.errors import DependencyFailed, InvalidField, NotFound, Unauthenticated
 from services.runtime.tenants import TenantDirectory
@@ -47,8 +50,8 @@ class Documents:
         self.collections = company.collections
         self.searches = company.asked
 
-    async def search(self, query, top_k, collections, timeout_seconds):
-        self.searches.append((query, top_k, tuple(collections), timeout_seconds))
+    async def search(self, query, timeout_seconds):
+        self.searches.append(query)
         return Passages(())
 
 
@@ -61,11 +64,13 @@ class Web:
 
 @pytest.fixture
 def open_toolbox(tmp_path):
-    def make(company, **tenant):
+    def make(company, *, model=None, search=None, **tenant):
         key = {"id": "k", "sha256": hashlib.sha256(b"k").hexdigest()}
         (tmp_path / "acme.yaml").write_text(yaml.safe_dump({"id": "acme", "keys": [key], "sql": SQL} | tenant))
         directory = TenantDirectory(tmp_path)
-        return Toolbox(directory, Documents(company), company, Web(), timeouts=ToolTimeouts(5, 8, 10))
+        timeouts = ToolTimeouts(5, 8, 10)
+        model = model or ScriptedModel([])
+        return Toolbox(directory, Documents(company), company, Web(), model=model, timeouts=timeouts, search=search)
 
     return make
 
@@ -161,7 +166,7 @@ async def test_wanted_collections_bound_every_search(open_toolbox):
     tool = (await open_toolbox(company).open("acme", collections=["policies"])).tools["vector_search"]
     assert "contracts" not in tool.description.split("Collections:")[1]
     await tool.call(tool.arguments(query="x"), 5)
-    assert company.asked[-1] == ("x", 5, ("policies",), 5)
+    assert company.asked[-1] == DocumentQuery("x", 5, ("policies",))
 
 
 async def test_a_collection_made_a_moment_ago_is_found(open_toolbox):
@@ -202,3 +207,63 @@ async def test_the_cache_version_follows_texts_tables_documents_and_the_chosen_c
     assert (await versions(more))[1] == first[1]
     assert (await versions(Company(), ["policies"]))[0] != first[0]
     assert (await versions(Company(), tools={"sql_query": {"description": "Other."}}))[1] != first[1]
+
+
+async def test_collections_are_chosen_by_their_descriptions_only_where_that_is_left_open(open_toolbox):
+    async def routed(company, *, collections=(), search=None, **arguments):
+        tool = (await open_toolbox(company, search=search).open("acme", collections=collections)).tools["vector_search"]
+        await tool.call(tool.arguments(query="x", **arguments), 5)
+        return company.asked[-1].route
+
+    assert await routed(Company())
+    assert not await routed(Company(), collection="policies")
+    assert not await routed(Company(), collections=["contracts", "policies"])
+    assert not await routed(Company(), search=SearchPolicy(route=False))
+    single = Company()
+    single.names = ["contracts"]
+    assert not await routed(single)
+
+
+async def test_the_cache_version_follows_transformation_and_labels(open_toolbox):
+    toolbox = open_toolbox(Company())
+
+    async def version(**options):
+        return (await toolbox.open("acme", **options)).tools["vector_search"].cache_version
+
+    plain = await version()
+    assert await version(transform=Transform.NONE) == plain
+    versions = {plain, await version(transform=Transform.HYDE), await version(transform=Transform.AUTO)}
+    versions |= {await version(labels=["board"]), await version(labels=["board", "legal"])}
+    assert len(versions) == 5
+    assert await version(labels=["legal", "board"]) == await version(labels=["board", "legal"])
+
+
+async def test_only_what_leans_on_the_conversation_is_remembered_with_it(open_toolbox):
+    toolbox = open_toolbox(Company())
+    first, second = [Message("user", "What of 2023?")], [Message("user", "And the fines?")]
+
+    async def context(query, history):
+        tool = (await toolbox.open("acme", history=history)).tools["vector_search"]
+        return tool.cache_context(tool.arguments(query=query))
+
+    assert await context("penalty for late delivery", first) == ""
+    assert await context("and in 2024?", []) == ""
+    assert await context("and in 2024?", first) != await context("and in 2024?", second)
+
+
+async def test_a_transformed_search_gets_the_time_of_its_model_turns(open_toolbox):
+    toolbox = open_toolbox(Company(), search=SearchPolicy(search_seconds=5, model_seconds=6))
+    seconds = {}
+    for transform in Transform:
+        seconds[transform] = (await toolbox.open("acme", transform=transform)).tools["vector_search"].timeout_seconds
+    assert (seconds[Transform.NONE], seconds[Transform.HYDE], seconds[Transform.MULTI_STEP]) == (5, 16, 27)
+    history = [Message("user", "x")]
+    assert (await toolbox.open("acme", history=history)).tools["vector_search"].timeout_seconds == 11
+
+
+async def test_what_the_tools_own_model_turns_cost_is_counted(open_toolbox):
+    reply = Turn('{"paraphrases": ["a fine"]}', usage=Usage(90, 12))
+    toolset = await open_toolbox(Company(), model=ScriptedModel([reply])).open("acme", transform=Transform.MULTI_QUERY)
+    tool = toolset.tools["vector_search"]
+    await tool.call(tool.arguments(query="What is the penalty for being late?"), 5)
+    assert (toolset.spent.turns, toolset.spent.usage) == (1, Usage(90, 12))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.reranking.scorer import CannotScore, MaxSimScorer, Scored
+from services.reranking.scorer import CannotScore, MaxSimScorer, Scored, TokenVectors
 
 
 class CountingEmbedder:
@@ -17,11 +17,11 @@ class CountingEmbedder:
 
     async def query(self, text):
         self.asked.append(text)
-        return np.ones((1, self.dimensions), np.float16)
+        return TokenVectors(np.ones((1, self.dimensions), np.float16))
 
     async def documents(self, texts):
         self.asked.append(list(texts))
-        return [np.ones((1, self.dimensions), np.float16) for _ in texts]
+        return [TokenVectors(np.ones((1, self.dimensions), np.float16), text == "long") for text in texts]
 
 
 def rows(seed, count, dimensions=8):
@@ -33,8 +33,8 @@ def rows(seed, count, dimensions=8):
 def test_a_score_is_the_mean_of_the_best_matches(query, lengths, seed):
     asked = rows(seed, query)
     passages = [rows(seed + 1 + n, length) for n, length in enumerate(lengths)]
-    scores = MaxSimScorer(CountingEmbedder()).score(Scored("", asked), [Scored("", one) for one in passages])
-    for score, passage in zip(scores, passages, strict=True):
+    scores = MaxSimScorer(CountingEmbedder()).compute(Scored("", asked), [Scored("", one) for one in passages])
+    for score, passage in zip(scores.values, passages, strict=True):
         best = [max(float(q.astype(np.float32) @ p.astype(np.float32)) for p in passage) for q in asked]
         assert score == pytest.approx(np.mean(best), abs=1e-4)
 
@@ -61,3 +61,9 @@ async def test_vectors_of_two_models_are_refused_by_place():
     with pytest.raises(CannotScore, match="6 dimensions and the query 4") as caught:
         await scorer.prepare(Scored("q"), [Scored("a"), Scored("b", rows(1, 2, 6))])
     assert caught.value.field == "candidates[1].token_vectors"
+
+
+async def test_a_text_whose_tail_was_not_embedded_is_marked():
+    scorer = MaxSimScorer(CountingEmbedder())
+    scores = scorer.compute(*await scorer.prepare(Scored("q"), [Scored("a"), Scored("long")]))
+    assert list(scores.truncated) == [False, True]

@@ -6,8 +6,9 @@ import threading
 import numpy as np
 import pytest
 
+from services.reranking.queued import QueuedScorer
 from services.reranking.ranking import Ranking
-from services.reranking.scorer import BrokenModel, Scored
+from services.reranking.scorer import BrokenModel, Scored, Scores
 from services.runtime.errors import Overloaded
 
 
@@ -25,10 +26,15 @@ class NumberScorer:
     async def prepare(self, query, candidates):
         return query, candidates
 
-    def score(self, query, candidates):
+    def compute(self, query, candidates):
         self.started.set()
         self.open.wait(10)
-        return np.array([float(candidate.text) for candidate in candidates], np.float32)
+        values = np.array([float(candidate.text) for candidate in candidates], np.float32)
+        return Scores(values, [len(candidate.text) > 3 for candidate in candidates])
+
+
+def ranking_of(scorer, limit=100):
+    return Ranking(QueuedScorer(scorer, max_waiting_candidates=limit))
 
 
 def numbered(*numbers):
@@ -36,7 +42,7 @@ def numbered(*numbers):
 
 
 async def ranked(*numbers, top_n=0):
-    ranking = Ranking(NumberScorer(), max_waiting_candidates=100)
+    ranking = ranking_of(NumberScorer())
     try:
         return [(one.index, one.score) for one in await ranking.rank(Scored("q"), numbered(*numbers), top_n)]
     finally:
@@ -45,6 +51,17 @@ async def ranked(*numbers, top_n=0):
 
 async def test_the_best_come_first():
     assert await ranked(1, 3, 2) == [(1, 3), (2, 2), (0, 1)]
+
+
+async def test_negative_scores_are_ordered_and_none_is_left_out():
+    assert await ranked(-11.5, -3, -20) == [(1, -3), (0, -11.5), (2, -20)]
+
+
+async def test_what_was_not_scored_to_its_end_is_marked():
+    ranking = ranking_of(NumberScorer())
+    found = await ranking.rank(Scored("q"), numbered(1, 10000), 0)
+    assert [(one.index, one.truncated) for one in found] == [(1, True), (0, False)]
+    await ranking.close()
 
 
 async def test_top_n_keeps_the_best():
@@ -64,7 +81,7 @@ async def test_a_score_that_is_not_finite_names_the_scorer():
 async def test_a_full_queue_refuses_early():
     scorer = NumberScorer()
     scorer.open.clear()
-    ranking = Ranking(scorer, max_waiting_candidates=5)
+    ranking = ranking_of(scorer, 5)
     running = asyncio.create_task(ranking.rank(Scored("q"), numbered(1, 2, 3), 0))
     await asyncio.to_thread(scorer.started.wait, 10)
     waiting = asyncio.create_task(ranking.rank(Scored("q"), numbered(1, 2, 3), 0))

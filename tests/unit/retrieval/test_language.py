@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.retrieval.language import query_languages
+from services.retrieval.language import query_languages, spoken
 
 BOTH = ["en", "es"]
 
@@ -35,3 +35,11 @@ def test_a_language_that_no_document_has_is_not_looked_up():
 
 def test_the_number_of_languages_is_bounded():
     assert len(query_languages("Berlin", ["de", "en", "es", "fr", "it"])) == 3
+
+
+@pytest.mark.parametrize(
+    ("query", "language"),
+    [("¿Qué penalización hay?", "es"), ("what is the penalty", "en"), ("CT-2025-0001", ""), ("Berlin", "")],
+)
+def test_the_language_of_a_query_is_told_where_it_shows(query, language):
+    assert spoken(query) == language

@@ -1,0 +1,1 @@
+"""From blocks to passages: the strategies and what they share."""

@@ -1,0 +1,1 @@
+"""The store on Qdrant's engine inside this process."""
