@@ -1,5 +1,6 @@
 """What a store refuses, in the same words whatever the store."""
 
+from services.retrieval.placement import placement
 from services.retrieval.store import ALL_LABELS, Collection, Document, Index, Reader
 from services.runtime.errors import InvalidField, ModelMismatch, NotFound, NotPermitted, Overloaded
 
@@ -52,10 +53,13 @@ def check_labels(reader: Reader, document: Document) -> None:
 
 
 def check_index(known: Collection, wanted: Index) -> None:
-    """Raises InvalidField when a collection with documents would get another index."""
-    if known.index != wanted and known.document_count:
+    """Raises InvalidField when a collection with documents would get another graph or compression.
+
+    What is said with each query (`hnsw_ef`, `oversampling`, `rescore`) may change at any time.
+    """
+    if known.document_count and placement("", known.index, False) != placement("", wanted, False):
         raise InvalidField(
-            f"Collection `{known.name}` has documents, whose index stays as it is; change it with"
+            f"Collection `{known.name}` has documents, whose graph and compression stay as they are; change them with"
             f" `sabueso collections migrate {known.name}`.",
             field="collection.index",
         )

@@ -3,23 +3,37 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import pstdev
 from typing import Protocol
 
+from services.retrieval.codes import named
 from services.retrieval.store import Collection, Reader, Store
 
 # What no company's collection is about: a query nearer to these than to every description belongs nowhere. Similarities
-# of one model lie close together and differ from model to model, so that they are judged against these.
+# of one model lie close together and differ from model to model, so that they are judged against these. Some are as
+# short as queries are, because texts of like length are nearer to each other.
 _ELSEWHERE = (
-    "Greetings, thanks, small talk and jokes. Saludos, agradecimientos, charla y chistes.",
-    "Weather, sports results, celebrities, films and entertainment. Tiempo, deportes, famosos, cine y espectáculos.",
-    "Cooking recipes, pets, gardening and hobbies. Recetas de cocina, mascotas, jardinería y aficiones.",
-    "World history, geography and science trivia. Curiosidades de historia universal, geografía y ciencia.",
-    "Mathematics exercises, riddles and programming help. Ejercicios de matemáticas, acertijos, ayuda para programar.",
+    "Hello, how are you? Thanks, goodbye.",
+    "Hola, ¿qué tal estás? Gracias, adiós.",
+    "Tell me a joke.",
+    "Cuéntame un chiste.",
+    "What is the weather like today?",
+    "¿Qué tiempo hace hoy?",
+    "Who won the match yesterday? Sports, celebrities, films, music.",
+    "¿Quién ganó el partido de ayer? Deportes, famosos, cine, música.",
+    "A recipe for an omelette; pets, gardening, hobbies.",
+    "Una receta de tortilla; mascotas, jardinería, aficiones.",
+    "What is the capital of Australia? History, geography and science trivia.",
+    "¿Cuál es la capital de Australia? Curiosidades de historia, geografía y ciencia.",
+    "Solve this equation; write a poem; fix my program.",
+    "Resuelve esta ecuación; escribe un poema; arregla mi programa.",
 )
-# A collection is searched too when it is at least so near, on the way from what is elsewhere (0) to the best (1).
-_NEAR = 0.5
-# Below the nearest of what is elsewhere by more than this, in similarity, even the best is off topic.
-_OFF_TOPIC = 0.0
+# In deviations of the similarities to what is elsewhere. Above `_SURE` the best collection is chosen, with those that
+# are within `_NEAR` of it; below `_OFF_TOPIC`, and by `_OFF_TOPIC_LEAST` in similarity, nothing is. In between, and for
+# a name that no description holds, nothing can be said, and all are searched: to miss an answer is worse than to look.
+_SURE, _NEAR = 0.5, 1.0
+_OFF_TOPIC, _OFF_TOPIC_LEAST = 2.2, 0.055
+_LEAST_DEVIATION = 0.005
 
 
 @dataclass(frozen=True)
@@ -65,12 +79,8 @@ class Router:
         await self._learn([*(_text(one) for one in described), *_ELSEWHERE])
         vector = await self._embedder.query_vector(query)
         scores = {one.name: _dot(vector, self._vectors[_text(one)]) for one in described}
-        elsewhere = max(_dot(vector, self._vectors[text]) for text in _ELSEWHERE)
-        best = max(scores.values())
-        if best < elsewhere - _OFF_TOPIC:
-            least = math.inf
-        else:
-            least = elsewhere + _NEAR * (best - elsewhere)
+        elsewhere = [_dot(vector, self._vectors[text]) for text in _ELSEWHERE]
+        least = _least_chosen(max(scores.values()), elsewhere, bool(named(query)))
         routed = [Routed(name, score, score >= least) for name, score in scores.items()]
         return sorted(routed, key=lambda one: (-one.score, one.name)) + blank
 
@@ -82,6 +92,15 @@ class Router:
                 unknown = list(texts)
             vectors = await self._embedder.document_vectors(unknown)
             self._vectors.update(zip(unknown, vectors, strict=True))
+
+
+def _least_chosen(best: float, elsewhere: Sequence[float], names_something: bool) -> float:
+    """The score from which a collection is searched; above all scores when the query belongs nowhere."""
+    nearest, deviation = max(elsewhere), max(pstdev(elsewhere), _LEAST_DEVIATION)
+    if best >= nearest + _SURE * deviation:
+        return best - _NEAR * deviation
+    off_topic = best < nearest - max(_OFF_TOPIC * deviation, _OFF_TOPIC_LEAST)
+    return math.inf if off_topic and not names_something else -math.inf
 
 
 def _text(collection: Collection) -> str:

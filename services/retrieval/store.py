@@ -330,10 +330,10 @@ class Store(Protocol):
         ...
 
     async def put_collection(self, reader: Reader, collection: Collection) -> Collection:
-        """Creates the collection or changes its description, language and chunking, and its index while it is empty.
+        """Creates the collection or changes its settings.
 
-        Model, migration and counts of `collection` are ignored. Raises InvalidField for another index when there are
-        documents.
+        Model, migration and counts of `collection` are ignored. Raises InvalidField for another graph or compression
+        when there are documents: those need a migration.
         """
         ...
 

@@ -655,6 +655,8 @@ class TestModels:
         assert (await store.put_collection(reader, dataclasses.replace(other, language="es"))).language == "es"
         with pytest.raises(InvalidField, match="migrate docs"):
             await store.put_collection(reader, Collection("docs"))
+        wider = Index(hnsw_m=32, hnsw_ef=256, oversampling=4.0, rescore=False)
+        assert (await store.put_collection(reader, Collection("docs", index=wider))).index == wider
         assert ids(await store.search(reader, query("text"))) == ["d"]
 
     async def test_learned_weights_are_not_multiplied_by_frequencies(self, store, reader):

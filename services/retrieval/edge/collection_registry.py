@@ -57,7 +57,7 @@ class CollectionRegistry:
                 return
             known, edition = self.find(tenant, wanted.name)
             refusals.check_index(known, wanted.index)
-            if known.index != wanted.index:
+            if not known.document_count and known.index != wanted.index:
                 connection.execute("DELETE FROM places WHERE edition = ?", (edition,))
             where = (settings, tenant, wanted.name)
             connection.execute("UPDATE collections SET settings = ? WHERE tenant = ? AND name = ?", where)

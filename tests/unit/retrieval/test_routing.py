@@ -1,5 +1,7 @@
 """Which collections a query is about."""
 
+import itertools
+
 import pytest
 
 from services.retrieval.memory_store import MemoryStore
@@ -22,7 +24,8 @@ class AxisEmbedder:
 
     async def document_vectors(self, texts):
         self.texts += texts
-        return [AXES.get(text.partition(":")[0], (0.0, 0.0, 1.0)) for text in texts]
+        elsewhere = itertools.cycle([(0.0, 0.0, 1.0), (0.0, 0.0, 0.9), (0.0, 0.0, 0.8)])
+        return [AXES.get(text.partition(":")[0]) or next(elsewhere) for text in texts]
 
 
 async def router():
@@ -40,8 +43,13 @@ async def chosen(route, query, names=()):
 async def test_one_several_or_none_are_chosen():
     route, _, _ = await router()
     assert await chosen(route, "0.9 0.1 0.1") == {"contracts"}
-    assert await chosen(route, "0.6 0.5 0.1") == {"contracts", "policies"}
+    assert await chosen(route, "0.6 0.599 0.1") == {"contracts", "policies"}
     assert await chosen(route, "0.1 0.2 0.9") == set()
+
+
+async def test_all_are_searched_when_nothing_can_be_said():
+    route, _, _ = await router()
+    assert await chosen(route, "0.30 0.10 0.32") == {"contracts", "policies"}
 
 
 async def test_a_collection_without_description_is_always_searched():
