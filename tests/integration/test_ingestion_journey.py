@@ -4,6 +4,7 @@ import asyncio
 import secrets
 
 import pytest
+from grpc import aio
 
 from sabueso.ingestion.v1 import ingestion_pb2 as pb
 from sabueso.ingestion.v1 import ingestion_pb2_grpc as rpc
@@ -68,6 +69,51 @@ async def ingest(stub, text, **header):
         await asyncio.sleep(0.03)
     assert job.status == pb.JOB_STATUS_READY, job.reason
     return job
+
+
+def passages_of(answer):
+    return [(one.document_id, one.text, one.matched_text) for one in answer.passages]
+
+
+async def test_the_last_sentence_of_a_long_paragraph_is_found(channels):
+    """Longer than the model's window: what is cut off would never be found."""
+    ingestion, index = channels
+    collection = retrieval_pb2.Collection(name="contracts")
+    await index.PutCollection(retrieval_pb2.PutCollectionRequest(collection=collection))
+    paragraph = "The caretaker walks around the building each evening and notes what is open. " * 70
+    await ingest(ingestion, paragraph + "The spare key is under locker QV-77.", document_id="long", filename="long.txt")
+    search = retrieval_pb2.SearchRequest(query="where is the spare key", top_k=1)
+    (passage,) = (await index.Search(search)).passages
+    assert "locker QV-77" in passage.text
+
+
+async def test_small_passages_are_found_and_larger_ones_are_read(channels):
+    ingestion, index = channels
+    chunking = retrieval_pb2.Chunking(
+        strategy=retrieval_pb2.CHUNKING_STRATEGY_SENTENCES, max_tokens=30, overlap_tokens=0, parent_tokens=120
+    )
+    collection = retrieval_pb2.Collection(name="contracts", chunking=chunking)
+    await index.PutCollection(retrieval_pb2.PutCollectionRequest(collection=collection))
+    await ingest(ingestion, CONTRACT, document_id="d", filename="ct.md")
+    search = retrieval_pb2.SearchRequest(query="cada mes de retraso en la entrega se descuenta", top_k=1)
+    ((_, text, matched),) = passages_of(await index.Search(search))
+    assert matched in text
+    assert len(text) > len(matched) > 0
+
+
+async def test_a_document_is_closed_to_those_without_its_label(channels):
+    ingestion, index = channels
+    act_as("acme", labels=["board"])
+    collection = retrieval_pb2.Collection(name="contracts")
+    await index.PutCollection(retrieval_pb2.PutCollectionRequest(collection=collection))
+    job = await ingest(ingestion, CONTRACT, document_id="secret", filename="ct.md", labels=["board"])
+    search = retrieval_pb2.SearchRequest(query="penalización por retraso")
+    assert {one for one, _, _ in passages_of(await index.Search(search))} == {"secret"}
+    act_as("acme")
+    assert passages_of(await index.Search(search)) == []
+    assert not (await ingestion.ListJobs(pb.ListJobsRequest())).jobs
+    with pytest.raises(aio.AioRpcError, match="NOT_FOUND"):
+        await ingestion.GetJob(pb.GetJobRequest(job_id=job.job_id))
 
 
 async def test_a_clause_is_found_with_its_place_and_a_new_version_replaces_it(channels):

@@ -100,6 +100,14 @@ async def test_an_empty_value_is_a_hit(cache):
     assert found.value == b""
 
 
+async def test_whoever_may_read_other_documents_misses(cache, tenant):
+    act_as(tenant, labels=["hr", "board"])
+    await put(cache, entry(b"closed passages"))
+    for labels, found in ((["board", "hr"], True), (["hr"], False), ([], False), (["*"], False)):
+        act_as(tenant, labels=labels)
+        assert (await get(cache, call()))[0].hit == found
+
+
 async def test_another_tenant_misses(cache, tenant):
     await put(cache, entry())
     act_as(f"{tenant}x")
