@@ -72,7 +72,7 @@ class MemoryStore:
             is_there = kept is not None and reader.may_read(kept.document.labels) and hit.place == _place(kept)
             matrix = kept.chunks[position].tokens if kept is not None and is_there else None
             packed.append(token_codec.pack(matrix) if matrix else None)
-        return late_interaction.mean_max_similarities(tokens, packed)
+        return late_interaction.late_scores(tokens, packed)
 
     async def models(self, reader: Reader, collections: Sequence[str]) -> dict[str, str]:
         self._require(reader.tenant, collections)

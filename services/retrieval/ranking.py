@@ -17,6 +17,7 @@ from services.retrieval.store import Hit, Mode
 RRF_K = 60
 _WORDS, _WORDS_ACROSS_LANGUAGES = 0.7, 0.3
 _MEANING_UNFIT = 0.3
+_LATE = 1.5
 # Least standard score of meaning: one passage that the words alone find among many that are near must not be out.
 _LEAST_MEANING = -2.0
 
@@ -38,8 +39,13 @@ class Fitness:
 
     @property
     def meaning(self) -> float:
-        """Weight of the dense leg, and of late interaction, which has the same model."""
+        """Weight of the dense leg."""
         return 1.0 if self.model_knows_it else _MEANING_UNFIT
+
+    @property
+    def late(self) -> float:
+        """Weight of late interaction, which has the same model."""
+        return _LATE * self.meaning
 
     def words(self, hit: Hit) -> float:
         """Weight of the sparse leg for one candidate."""

@@ -241,7 +241,7 @@ class Searcher:
             return ranked
         # Standard scores are taken over all candidates: those that are reranked are the best of them.
         standard = ranking.standardised([one.fused for one in ranked])[: len(head)]
-        final = ranking.added(standard, scores, fitness.meaning if self._reranker is None else 1.0)
+        final = ranking.added(standard, scores, fitness.late if self._reranker is None else 1.0)
         best = [
             replace(one, score=score, rerank=late or 0.0) for one, score, late in zip(head, final, scores, strict=True)
         ]

@@ -292,8 +292,8 @@ class Store(Protocol):
     ) -> Sequence[float | None]:
         """Late interaction of the query's `tokens` with each of the `hits` of one search; None for one without.
 
-        The mean over the query's tokens of the best cosine similarity among the chunk's (ColBERT's MaxSim, Khattab and
-        Zaharia 2020, section 3.3, averaged).
+        The average over the query's tokens of the best cosine similarity among the chunk's, each token weighted by how
+        much it tells the hits apart: see late_interaction.py.
         """
         ...
 

@@ -137,10 +137,11 @@ def bm25(wanted, texts):
     return scores
 
 
-def mean_max(asked, held):
-    """Mean over the query's tokens of the best cosine similarity, on full vectors."""
-    one, other = (m.astype(float) / np.linalg.norm(m.astype(float), axis=1, keepdims=True) for m in (asked, held))
-    return (one @ other.T).max(axis=1).mean()
+def late_averages(asked, held):
+    """The best cosine similarity of each of the query's tokens, on full vectors, averaged by its deviation."""
+    rows = [m.astype(float) / np.linalg.norm(m.astype(float), axis=1, keepdims=True) for m in (asked, *held)]
+    best = np.array([(rows[0] @ other.T).max(axis=1) for other in rows[1:]])
+    return np.average(best, axis=1, weights=best.std(axis=0))
 
 
 def ids(hits):
@@ -464,11 +465,12 @@ class TestStore:
         hits = await store.search(reader, query("text"))
         scores = await store.late_scores(reader, MODEL, hits, TokenMatrix(64, asked.tobytes()))
         assert len(scores) == len(hits) == 6
+        expected = late_averages(asked, matrices)
         for hit, score in zip(hits, scores, strict=True):
             if hit.chunk.position == 5:
                 assert score is None
             else:
-                assert score == pytest.approx(mean_max(asked, matrices[hit.chunk.position]), abs=0.03)
+                assert score == pytest.approx(expected[hit.chunk.position], abs=0.03)
         assert list(await store.late_scores(reader, MODEL, [], TokenMatrix(64, asked.tobytes()))) == []
         other = await store.late_scores(reader, MODEL, hits, TokenMatrix(32, asked.tobytes()))
         assert set(other) == {None}

@@ -142,7 +142,7 @@ class EdgeStore:
             generation, _, place = hit.place.partition("/")
             is_current = place and current.get(hit.chunk.document_id) == generation
             packed.append(self._tokens.read(generation, *map(int, place.split("/"))) if is_current else None)
-        return late_interaction.mean_max_similarities(tokens, packed)
+        return late_interaction.late_scores(tokens, packed)
 
     async def models(self, reader: Reader, collections: Sequence[str]) -> dict[str, str]:
         return await self._read(self._registry.collections.models, reader.tenant, collections)

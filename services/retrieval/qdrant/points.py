@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from qdrant_client import models
 
 from services.retrieval import payload, token_codec
@@ -18,6 +19,7 @@ from services.retrieval.store import Document, NewChunk, Reader, StoredChunk, To
 # keeps this process's interpreter busy for 25 milliseconds, in which nobody else gets served.
 _BATCH_BYTES = 1_000_000
 _PAGE = 256
+_MOST_TOKEN_REQUESTS = 64
 # Of a point beside its texts and vectors: ids, names of fields.
 _OVERHEAD_BYTES = 1_000
 
@@ -63,28 +65,34 @@ class Points:
 
     async def similarities(
         self, reader: Reader, name: str, ids: Sequence[str], tokens: TokenMatrix
-    ) -> dict[str, float]:
-        """MaxSim of the tokens with each point that has some, averaged over the tokens, by id."""
-        rows = token_codec.unit_rows(tokens).tolist()
-        if not rows or await self._places.token_dimensions(name) != tokens.dimensions:
+    ) -> dict[str, list[float]]:
+        """Best cosine of each of the tokens with each point that has some, by id.
+
+        One request a token; the tokens of a long query are asked for in groups, whose mean counts.
+        """
+        rows = token_codec.unit_rows(tokens)
+        if not len(rows) or await self._places.token_dimensions(name) != tokens.dimensions:
             return {}
+        groups = [group.tolist() for group in np.array_split(rows, min(len(rows), _MOST_TOKEN_REQUESTS))]
         must: list[models.Condition] = [
             asked.equals(TENANT_FIELD, reader.tenant),
             models.HasIdCondition(has_id=list(ids)),
         ]
         if not reader.sees_all:
             must.append(asked.any_of("labels", payload.open_to(reader)))
-        answer = await answered(
-            self._client.query_points,
-            name,
-            query=rows,
-            using=asked.TOKENS,
-            query_filter=asked.all_of(must),
-            search_params=models.SearchParams(exact=True) if self._places.indexed else None,
-            limit=len(ids),
-            with_payload=False,
-        )
-        return {str(point.id): point.score / len(rows) for point in answer.points}
+        matching = asked.all_of(must)
+        exact = models.SearchParams(exact=True) if self._places.indexed else None
+        requests = [
+            models.QueryRequest(query=group, using=asked.TOKENS, filter=matching, params=exact, limit=len(ids))
+            for group in groups
+        ]
+        answers = await answered(self._client.query_batch_points, name, requests)
+        found: dict[str, list[float]] = {}
+        for group, answer in zip(groups, answers, strict=True):
+            for point in answer.points:
+                found.setdefault(str(point.id), []).append(point.score / len(group))
+        # Without those that went while the batch was answered.
+        return {id: best for id, best in found.items() if len(best) == len(groups)}
 
 
 def by_bytes(chunks: Sequence[NewChunk]) -> Iterator[Sequence[NewChunk]]:

@@ -6,7 +6,7 @@
 As in the embedded store, a document's points are written under a new generation, one change of its point in the
 registry makes them current, and only then are the old ones deleted. An edition is all of a collection's vectors of one
 model and index; one change of the collection's point ends a migration. Every change is bound to the state in which the
-point was read (qdrant_cells.py): of two replicas one is first, and the other one looks again.
+point was read (cells.py): of two replicas one is first, and the other one looks again.
 """
 
 import asyncio
@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import monotonic
 
+import numpy as np
 from qdrant_client import AsyncQdrantClient
 
-from services.retrieval import payload
+from services.retrieval import late_interaction, payload
 from services.retrieval.qdrant.cells import Cells
 from services.retrieval.qdrant.collections import QdrantCollections
 from services.retrieval.qdrant.documents import QdrantDocuments
@@ -100,7 +101,11 @@ class QdrantStore:
         answers = await asyncio.gather(
             *(self._points.similarities(reader, name, ids, tokens) for name, ids in by_place.items())
         )
-        scores = {id: score for answer in answers for id, score in answer.items()}
+        best = {id: row for answer in answers for id, row in answer.items()}
+        if not best:
+            return [None] * len(hits)
+        averages = late_interaction.averaged(np.array(list(best.values()), np.float32))
+        scores = dict(zip(best, averages, strict=True))
         return [scores.get(hit.place.rpartition("/")[2]) for hit in hits]
 
     async def models(self, reader: Reader, collections: Sequence[str]) -> dict[str, str]:
