@@ -606,7 +606,7 @@ async def started(house, port):
         await asyncio.wait_for(process.wait(), 10)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("megabytes", [3, pytest.param(30, marks=pytest.mark.slow)])
 async def test_a_long_text_stays_within_bounds(house, megabytes):
     house.settings = house.settings.model_copy(update={"token_vector_chunks": 100})
@@ -616,7 +616,7 @@ async def test_a_long_text_stays_within_bounds(house, megabytes):
     async with running(house.serve()) as channel:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         job = await submit(channel, text, filename="long.txt", document_id="long")
-        job = await ended(channel, job, seconds=300)
+        job = await ended(channel, job, seconds=120)
         grown_kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert job.status == pb.JOB_STATUS_READY, job.reason
     assert grown_kibibytes < 20 * 1024 * megabytes + 100_000

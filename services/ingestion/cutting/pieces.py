@@ -177,9 +177,9 @@ def packed(pieces: Sequence[Piece], sizes: Sizes, *, across: bool = False) -> li
 def _tokens_to_follow(pieces: Sequence[Piece], index: int) -> int:
     """Tokens of a piece, and of those that must be in the same chunk: the first text below a heading."""
     total = 0
-    for piece in itertools.islice(pieces, index, None):
-        total += piece.tokens
-        if not piece.leads:
+    for at in range(index, len(pieces)):  # no slice: that would walk over all that comes before
+        total += pieces[at].tokens
+        if not pieces[at].leads:
             break
     return total
 
