@@ -13,6 +13,11 @@ import redis
 from local import ports, postgres, valkey
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Files made just now, such as a zip with the time in it, would name a test differently in each process."""
+    return argname if isinstance(val, bytes) and len(val) > 24 else None
+
+
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres.Cluster]:
     """A running PostgreSQL; make a database of your own in it."""
