@@ -90,8 +90,8 @@ fmt: setup ## format the code
 docs: setup ## renew the README's tables of settings and errors
 	@$(BIN)/python -m local.readme
 
-test: setup browser ## all tests but the slow ones
-	@$(BIN)/pytest -q -m "not slow" -n 2 --dist loadfile
+test: setup browser ## all tests but the slow ones (JOBS=2: side by side)
+	@$(BIN)/pytest -q -m "not slow" $(if $(JOBS),-n $(JOBS) --dist loadfile)
 
 test-slow: setup browser ## the slow tests (none is fine)
 	@$(BIN)/pytest -q -m slow || [ $$? -eq 5 ]

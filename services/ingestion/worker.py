@@ -77,6 +77,7 @@ class Workers:
         self._beat_seconds = beat_seconds
         self._arrived = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._closing = False
 
     async def start(self) -> None:
         """Takes up what a killed process left, then works until `close`."""
@@ -89,6 +90,7 @@ class Workers:
 
     async def close(self) -> None:
         """Stops; what is unfinished goes back to the queue."""
+        self._closing = True
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
@@ -97,7 +99,7 @@ class Workers:
 
     async def _work(self, *, recover: bool) -> None:
         pause = _IDLE_SECONDS
-        while True:
+        while not self._closing:
             try:
                 if recover:
                     count = await self._jobs.recover(self._owner)
@@ -117,7 +119,9 @@ class Workers:
                 pause = min(2 * pause, 10)
             self._arrived.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._arrived.wait(), pause)
+                # Not `wait_for`: that of Python 3.11 may swallow a cancellation.
+                async with asyncio.timeout(pause):
+                    await self._arrived.wait()
 
     async def _see_through(self, job: Job) -> None:
         if job.attempts > self._retry.max_attempts:
