@@ -21,8 +21,7 @@ _MOST = 3
 
 def spoken(query: str) -> str:
     """The language of a query, or empty where its words do not show it."""
-    words = set(_WORD.findall(query.lower()))
-    counts = {language: len(words & known) for language, known in _FUNCTION_WORDS.items()}
+    counts = _counts(query)
     best = max(counts, key=lambda language: counts[language])
     alone = all(counts[other] < counts[best] for other in counts if other != best)
     return best if alone else ""
@@ -36,9 +35,13 @@ def query_languages(query: str, documents: Sequence[str]) -> list[str]:
     """
     if len(documents) <= 1:
         return list(documents) or [""]
-    words = set(_WORD.findall(query.lower()))
-    counts = {language: len(words & known) for language, known in _FUNCTION_WORDS.items()}
-    found = [language for language, count in counts.items() if count]
+    found = [language for language, count in _counts(query).items() if count]
     if len(found) == 1 and found[0] in documents:
         return found
     return list(documents)[:_MOST]
+
+
+def _counts(query: str) -> dict[str, int]:
+    """How many function words of each language the query has."""
+    words = set(_WORD.findall(query.lower()))
+    return {language: len(words & known) for language, known in _FUNCTION_WORDS.items()}

@@ -45,11 +45,6 @@ def enter(call: CallContext) -> None:
     _current.set(call)
 
 
-def leave() -> None:
-    """Calls of the current task, and of those that it starts, are made for nobody any more."""
-    _current.set(None)
-
-
 def current() -> CallContext | None:
     """The current call, or None outside of one."""
     return _current.get()
