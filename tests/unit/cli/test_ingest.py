@@ -29,6 +29,7 @@ class Archive:
         self.documents = {}
         self.uploads = []
         self.refusals = []
+        self.refused = {}
         self.looks_until_ready = 1
         self.lock = threading.Lock()
 
@@ -107,6 +108,8 @@ class GatewayHandler(BaseHTTPRequestHandler):
         fields = {part.get_param("name", header="content-disposition"): part.get_payload(decode=True) for part in parts}
         fields |= {name: value.decode() for name, value in fields.items() if name != "file"}
         with archive.lock:
+            if refusal := archive.refused.get(fields["document_id"]):
+                return self.refuse(*refusal)
             if archive.refusals:
                 status, code, message, headers = archive.refusals.pop(0)
                 return self.refuse(status, code, message, **headers)
@@ -193,7 +196,7 @@ def test_jobs_of_a_run_that_was_broken_off_are_taken_up(sabueso, archive, docs):
 
 def test_failures_are_listed_with_their_reasons(sabueso, archive, docs):
     (docs / "bad.pdf").write_text("x")
-    archive.refusals = [(400, "invalid_field", "`content` is too large", {})]
+    archive.refused = {"docs/a.md": (400, "invalid_field", "`content` is too large")}
     done = sabueso("ingest", docs, "--collection", "contracts")
     assert done.exit_code == 1
     assert "bad.pdf: It is encrypted." in done.output
