@@ -66,10 +66,11 @@ async def load_database(admin_dsn: str, tenant: Tenant, reader_password: str, ta
     """Makes the database `<tenant>` with its tables, owner and reader, or brings it up to date. Safe to repeat.
 
     `admin_dsn` is a superuser's. `reader_password` is set on the role `<tenant>_reader` each time; the reader gets the
-    columns of `tenant.sql` and nothing else. `tables` defaults to the tenant's own.
+    columns of its source and nothing else. `tables` defaults to the tenant's own.
     Raises DatabaseTaken, ValueError when the tenant has no `sql`, TimeoutError after 60 s, and asyncpg's errors.
     """
-    if tenant.sql is None:
+    source = tenant.source()
+    if source is None:
         raise ValueError(f"tenant `{tenant.id}` has no `sql`; there is nothing to load")
     tables = tables or tables_of(tenant.id)
     database, owner, reader = tenant.id, f"{tenant.id}_owner", f"{tenant.id}_reader"
@@ -81,9 +82,9 @@ async def load_database(admin_dsn: str, tenant: Tenant, reader_password: str, ta
         async with _connected(_with(admin_dsn, database=database)) as connection, connection.transaction():
             fresh = await _loaded_version(connection) != tables.version()
             if fresh:
-                await _fill(connection, tables, owner, tenant.sql.database_schema)
+                await _fill(connection, tables, owner, source.database_schema)
                 await connection.execute(f"COMMENT ON DATABASE {_id(database)} IS '{_MARK}{tables.version()}'")
-            for statement in _statements(tenant.sql, database, reader, reader_password):
+            for statement in _statements(source, database, reader, reader_password):
                 await connection.execute(statement)
     return Loaded(_with(admin_dsn, database, reader, reader_password), reader, fresh)
 

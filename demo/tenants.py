@@ -11,6 +11,7 @@ import yaml
 from services.runtime.tenants import Tenant
 
 TENANTS = ("demo", "tiny", "other")
+_SCOPES = "    scopes: [agent, models, search, documents, data]\n"
 
 
 def describe(tenant_id: str, key: str = "") -> Tenant:
@@ -45,4 +46,4 @@ def _text(tenant_id: str, key: str) -> str:
     if not key:
         return text
     digest = hashlib.sha256(key.encode()).hexdigest()
-    return f'{text}\nkeys:\n  - id: default\n    sha256: {digest}\n    labels: ["*"]\n'
+    return f'{text}\nkeys:\n  - id: default\n    sha256: {digest}\n    labels: ["*"]\n{_SCOPES}'

@@ -51,9 +51,10 @@ async def load_databases(cluster: Cluster, home: Path, keys: Mapping[str, str]) 
     """Makes each tenant's database, and writes the reader role's DSN where the SQL tool looks for it."""
     for tenant_id in keys:
         tenant = tenants.describe(tenant_id)
-        if tenant.sql is None:
+        source = tenant.source()
+        if source is None:
             continue
-        path = home / "secrets" / tenant.sql.dsn_secret
+        path = home / "secrets" / source.dsn_secret
         loaded = await database.load_database(cluster.dsn(), tenant, secrets.token_urlsafe(24))
         path.touch(mode=0o600)
         path.write_text(loaded.dsn)

@@ -22,9 +22,11 @@ GRPC_SERVICES = (
 CALLS: dict[str, tuple[str, ...]] = {
     "reranking": ("embedding",),
     "retrieval": ("embedding", "reranking"),
-    "ingestion": ("embedding", "retrieval"),
+    "ingestion": ("embedding", "retrieval", "tool_cache"),
+    "sql_tool": ("tool_cache",),
+    "tool_cache": ("embedding",),
     "orchestrator": ("retrieval", "sql_tool", "web_tool", "tool_cache"),
-    "gateway": ("orchestrator", "retrieval", "ingestion", "embedding", "reranking", "web_tool"),
+    "gateway": ("orchestrator", "retrieval", "ingestion", "embedding", "reranking", "web_tool", "tool_cache"),
 }
 
 

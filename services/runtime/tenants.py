@@ -5,17 +5,21 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from services.runtime.settings import WrongSetting
 
 log = logging.getLogger(__name__)
 
 Label = Annotated[str, Field(pattern=r"^(\*|[\w.@-][\w.:@ -]{0,99})$")]
+_TOOLS = ("vector_search", "sql_query", "web_search")
+# The tools whose call is one free text; what is said in SQL or in a URL is never nearly the same.
+_SEMANTIC_TOOLS = ("vector_search", "web_search")
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
 
@@ -29,7 +33,8 @@ class Key(_Part):
     id: Name = Field(description="Name of the key, for logs and rotation.")
     sha256: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of the key, in hex.")
     scopes: tuple[str, ...] = Field(
-        default=("agent", "models", "search", "documents"), description="What the key may do."
+        default=("agent", "models", "search", "documents"),
+        description="What the key may do; `data` reports data loads.",
     )
     labels: tuple[Label, ...] = Field(
         default=(),
@@ -52,7 +57,15 @@ class Tool(_Part):
 
     enabled: bool = True
     description: str = Field(default="", description="Replaces the default description.")
-    cache_ttl_seconds: int = Field(default=300, ge=0, description="How long results are remembered; 0 is off.")
+    cache_ttl_seconds: int = Field(
+        default=300, ge=0, le=2_592_000, description="How long results are remembered; 0 is off."
+    )
+    semantic_similarity: float = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="Least cosine similarity at which the result of a question in other words serves; 0 is off.",
+    )
 
 
 class Chunking(_Part):
@@ -95,12 +108,81 @@ class Table(_Part):
     columns: Mapping[str, Column] = Field(min_length=1)
 
 
-class SqlSource(_Part):
-    """The tenant's database."""
+ParameterType = Literal[
+    "text", "integer", "numeric", "boolean", "date", "timestamp", "text[]", "integer[]", "numeric[]", "date[]"
+]
+ToolName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{2,63}$")]
+Value = str | int | float | bool | date | tuple[str, ...] | tuple[int, ...] | tuple[float, ...] | tuple[date, ...]
 
+
+class Parameter(_Part):
+    """A parameter of a verified query. Those of a query fill $1, $2 and so on in the order of the file."""
+
+    type: ParameterType
+    description: str = Field(default="", description="Meaning and unit, for the model.")
+    values: Mapping[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="The only values, each with its synonyms: `active: [vigente, en vigor]`."
+    )
+    minimum: int | float | str | date | None = Field(
+        default=None, description="Smallest number, or first day (ISO 8601)."
+    )
+    maximum: int | float | str | date | None = Field(
+        default=None, description="Largest number, or last day (ISO 8601)."
+    )
+    default: Value | None = Field(default=None, description="Without one the parameter must be given.")
+
+
+class Example(_Part):
+    """A question that a verified query answers, with the arguments that answer it."""
+
+    question: str = Field(min_length=1, max_length=500)
+    arguments: Mapping[str, Value] = Field(default_factory=dict)
+
+
+class VerifiedQuery(_Part):
+    """A reviewed statement of the tenant: a tool of its own, with typed parameters."""
+
+    description: str = Field(min_length=1, description="What it answers, when to use it and what it is NOT for.")
+    sql: str = Field(min_length=1, description="One SELECT with $1, $2 … It passes the same guard as a model's.")
+    parameters: Mapping[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")], Parameter] = Field(
+        default_factory=dict
+    )
+    examples: tuple[Example, ...] = ()
+    owner: str = Field(min_length=1, description="Who answers for it: a team or an address.")
+    reviewed_on: date = Field(description="Day of the last review.")
+
+    @model_validator(mode="after")
+    def _examples_fit(self) -> "VerifiedQuery":
+        for example in self.examples:
+            if unknown := sorted(set(example.arguments) - set(self.parameters)):
+                raise ValueError(f"examples: `{example.question}` names unknown parameters: {', '.join(unknown)}")
+        return self
+
+
+class SqlSource(_Part):
+    """A database of the tenant."""
+
+    name: Name = Field(default="main", description="Name for the model where a tenant has several sources.")
+    description: str = Field(default="", description="What it holds, for the model; needed where there are several.")
     dsn_secret: str = Field(min_length=1, description="File in the secrets folder that holds the reader role's DSN.")
+    replica_dsn_secrets: tuple[str, ...] = Field(
+        default=(), description="Read replicas: asked in turn, and before `dsn_secret`, which serves when none answers."
+    )
     database_schema: str = Field(default="public", alias="schema")
     tables: Mapping[str, Table] = Field(min_length=1)
+    verified_queries: Mapping[ToolName, VerifiedQuery] = Field(default_factory=dict)
+    audit_parameters: Literal["hashed", "plain", "none"] = Field(
+        default="hashed", description="How the audit log holds the values of parameters."
+    )
+
+
+def _says_something(term: str) -> str:
+    if sum(map(str.isalnum, term)) < 2:
+        raise ValueError(f"`{term}` must have two letters or digits at least: it would stand for any query")
+    return term
+
+
+InternalTerm = Annotated[str, Field(max_length=200), AfterValidator(_says_something)]
 
 
 class Web(_Part):
@@ -109,6 +191,14 @@ class Web(_Part):
     sovereign: bool = Field(default=False, description="True: the web tool does not exist for this tenant.")
     allowed_domains: tuple[str, ...] = Field(default=(), description="Empty: all but the denied.")
     denied_domains: tuple[str, ...] = ()
+    robots: bool = Field(default=True, description="Obey robots.txt.")
+    internal_terms: tuple[InternalTerm, ...] = Field(
+        default=(), description="Names and codes that must not leave in a query; `*` stands for any characters."
+    )
+    internal_data: Literal["refuse", "redact", "allow"] = Field(
+        default="refuse",
+        description="What becomes of a query that holds an internal term, or the identifier of a person or an account.",
+    )
 
 
 class Tenant(_Part):
@@ -120,14 +210,42 @@ class Tenant(_Part):
     models: tuple[str, ...] = Field(default=("*",), description="Served model names; `*` is all.")
     tools: Mapping[str, Tool] = Field(default_factory=dict)
     collections: Mapping[Name, Collection] = Field(default_factory=dict)
-    sql: SqlSource | None = None
+    sql: tuple[SqlSource, ...] = Field(default=(), description="One source, or a list of sources with names.")
     web: Web = Web()
+
+    @field_validator("sql", mode="before")
+    @classmethod
+    def _one_source_is_a_list(cls, value: object) -> object:
+        if value is None:
+            return ()
+        return [cast(object, value)] if isinstance(value, Mapping) else value
+
+    @model_validator(mode="after")
+    def _sources_can_be_told_apart(self) -> "Tenant":
+        names = [source.name for source in self.sql]
+        if len(set(names)) < len(names):
+            raise ValueError(f"sql: source names must differ, not {', '.join(names)}")
+        queries = [name for source in self.sql for name in source.verified_queries]
+        if twice := sorted({name for name in queries if queries.count(name) > 1 or name in _TOOLS}):
+            raise ValueError(f"sql: verified query names are taken: {', '.join(twice)}")
+        return self
+
+    def source(self, name: str = "") -> SqlSource | None:
+        """The SQL source of that name; the first one where no name is given."""
+        return next((source for source in self.sql if not name or source.name == name), None)
 
     @model_validator(mode="after")
     def _tools_are_known(self) -> "Tenant":
-        unknown = sorted(set(self.tools) - {"vector_search", "sql_query", "web_search"})
+        queries = {name for source in self.sql for name in source.verified_queries}
+        unknown = sorted(set(self.tools) - queries - set(_TOOLS))
         if unknown:
-            raise ValueError(f"tools: unknown {', '.join(unknown)}; known are vector_search, sql_query, web_search")
+            known = ", ".join((*_TOOLS, *sorted(queries)))
+            raise ValueError(f"tools: unknown {', '.join(unknown)}; known are {known}")
+        exact = sorted(
+            name for name, tool in self.tools.items() if tool.semantic_similarity and name not in _SEMANTIC_TOOLS
+        )
+        if exact:
+            raise ValueError(f"tools: {', '.join(exact)}: results are exact, `semantic_similarity` must be 0")
         return self
 
     def tool(self, name: str) -> Tool:

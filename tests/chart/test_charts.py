@@ -65,6 +65,14 @@ def test_every_variable_is_one_that_the_service_knows(manifests):
         assert given <= settings_of(name.removeprefix("try-")), name
 
 
+def test_a_variable_can_come_from_a_secret():
+    keys = {"SABUESO_BRAVE_API_KEY": {"secret": "search-keys", "key": "brave"}}
+    deployment = of_kind(render(**GOOD, services={"web_tool": {"secretEnv": keys}}), "Deployment")["try-web-tool"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (variable,) = [one for one in container["env"] if one["name"] == "SABUESO_BRAVE_API_KEY"]
+    assert variable["valueFrom"] == {"secretKeyRef": {"name": "search-keys", "key": "brave"}}
+
+
 def test_pods_are_restricted(manifests):
     for name, deployment in of_kind(manifests, "Deployment").items():
         pod = deployment["spec"]["template"]["spec"]

@@ -128,10 +128,11 @@ async def test_a_column_that_leaves_the_tenants_file_is_shut(postgres_server):
     admin, tenant = postgres_server.dsn(), renamed("other", "narrowed")
     tables = database.tables_of("other")
     loaded = await database.load_database(admin, tenant, "x", tables)
-    customers = tenant.sql.tables["customers"]
+    (source,) = tenant.sql
+    customers = source.tables["customers"]
     narrow = customers.model_copy(update={"columns": {"id": customers.columns["id"]}})
-    sql = tenant.sql.model_copy(update={"tables": {"customers": narrow}})
-    await database.load_database(admin, tenant.model_copy(update={"sql": sql}), "x", tables)
+    narrower = source.model_copy(update={"tables": {"customers": narrow}})
+    await database.load_database(admin, tenant.model_copy(update={"sql": (narrower,)}), "x", tables)
     connection = await asyncpg.connect(loaded.dsn)
     assert await connection.fetchval("SELECT count(id) FROM customers") == 24
     for query in ("SELECT name FROM customers", "SELECT id FROM orders"):

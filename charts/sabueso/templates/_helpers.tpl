@@ -62,6 +62,10 @@ helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
   value: {{ $value | quote }}
 {{- end }}
 {{- end }}
+{{- range $key, $from := $service.secretEnv }}
+- name: {{ $key }}
+  valueFrom: {secretKeyRef: {name: {{ $from.secret | quote }}, key: {{ $from.key | quote }}}}
+{{- end }}
 {{- range $key, $value := $service.env }}
 - name: {{ $key }}
   value: {{ $value | quote }}

@@ -41,7 +41,7 @@ def test_every_document_goes_to_a_collection_of_the_tenant(tenant_id):
 
 @pytest.mark.parametrize("tenant_id", tenants.TENANTS)
 def test_every_listed_table_exists_and_references_point_to_listed_columns(tenant_id):
-    sql = tenants.describe(tenant_id).sql
+    (sql,) = tenants.describe(tenant_id).sql
     rows = database.tables_of(tenant_id).rows
     assert set(sql.tables) <= set(rows)
     for table in sql.tables.values():
@@ -54,7 +54,7 @@ def test_every_listed_table_exists_and_references_point_to_listed_columns(tenant
 
 
 def test_values_of_enumerations_are_those_of_the_tables():
-    tables, rows = tenants.describe("demo").sql.tables, database.tables_of("demo").rows
+    tables, rows = tenants.describe("demo").source().tables, database.tables_of("demo").rows
     for table, column, position in (
         ("contracts", "category", 5),
         ("contracts", "status", 6),
@@ -66,7 +66,7 @@ def test_values_of_enumerations_are_those_of_the_tables():
 
 
 def test_hidden_columns_and_tables_are_not_listed():
-    tables = tenants.describe("demo").sql.tables
+    tables = tenants.describe("demo").source().tables
     assert "bank_accounts" not in tables
     assert "tax_id" not in tables["providers"].columns
 

@@ -29,7 +29,7 @@ def test_a_good_file_is_read(tmp_path):
         ("id: Acme Corp\n", "acme.yaml: id"),
         ("id: acme\nkeys: [{id: main, sha256: abc}]\n", "acme.yaml: keys.0.sha256"),
         ("id: acme\ntools: {sql_querry: {}}\n", "unknown sql_querry"),
-        ("id: acme\nsql: {dsn_secret: x, tables: {}}\n", "acme.yaml: sql.tables"),
+        ("id: acme\nsql: {dsn_secret: x, tables: {}}\n", "acme.yaml: sql.0.tables"),
         ("[]\n", "acme.yaml: file"),
         ("", "acme.yaml: file"),
     ],
