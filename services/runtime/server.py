@@ -1,7 +1,6 @@
 """Starts, guards and stops a gRPC server, the same way in every service."""
 
 import asyncio
-import contextlib
 import logging
 import signal
 import time
@@ -207,18 +206,19 @@ async def serve(service: str, settings: ServerSettings, make: Callable[[], Await
     warming = asyncio.create_task(_warm_up(health_servicer, served))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({warming, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if warming.done():
-        await warming  # a failed warm-up ends the process with its reason
+    if warming.done() and warming.exception() is None:
         log.info("serving", extra={"port": settings.port})
         await stopping
+    stopping.cancel()
     warming.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await warming
+    await asyncio.gather(warming, return_exceptions=True)
     await set_health(health_servicer, served, False)
     await server.stop(settings.shutdown_grace_seconds)
     for one in served:
         if one.close is not None:
             await one.close()
+    if not warming.cancelled():
+        await warming  # a failed warm-up ends the process with its reason
 
 
 async def _warm_up(health_servicer: health.aio.HealthServicer, served: Sequence[Served]) -> None:

@@ -7,8 +7,10 @@ import sys
 import time
 
 from services.ingestion.parsed import Block, Parsed, Unreadable
+from services.ingestion.parsed_rows import in_rows
 
 
+@in_rows
 def parse(content: bytes, filename: str, content_type: str) -> Parsed:
     """Does what the first word of `content` says; the second is its argument."""
     what, _, argument = content.decode().partition(" ")

@@ -93,7 +93,9 @@ class MemoryIndex:
         if document_id not in self.documents:
             return None
         description, chunks = self.documents[document_id]
-        return StoredDocument(description.fingerprint, description.title, len(chunks), description.page_count)
+        return StoredDocument(
+            description.fingerprint, description.title, len(chunks), description.page_count, description.collection
+        )
 
     async def put(self, document, chunks):
         model = self.all[document.collection].model
@@ -109,6 +111,17 @@ class MovingIndex(MemoryIndex):
     async def put(self, document, chunks):
         self.all = {name: replace(one, model="other") for name, one in self.all.items()}
         return await super().put(document, chunks)
+
+
+class NotingCache:
+    """Notes what is forgotten, and what was stored by then."""
+
+    def __init__(self, index):
+        self.index = index
+        self.forgotten = []
+
+    async def forget(self, collections):
+        self.forgotten.append((sorted(collections), sorted(self.index.documents)))
 
 
 @pytest.fixture
@@ -315,3 +328,22 @@ async def test_a_document_of_too_many_passages_fails_before_it_is_embedded(pipel
     with pytest.raises(Unreadable, match="cut into 16 passages, and at most 5"):
         await run(replace(pipeline, max_document_chunks=5))
     assert embedder.embedded == []
+
+
+async def test_what_was_answered_before_is_forgotten_once_a_document_is_stored_and_not_for_one_that_is_known(
+    pipeline, index
+):
+    results = NotingCache(index)
+    pipeline = replace(pipeline, results=results)
+    await run(pipeline)
+    await run(pipeline)
+    assert results.forgotten == [(["contracts"], ["doc1"])]
+
+
+async def test_a_document_that_moves_is_forgotten_in_both_collections(pipeline, index):
+    index.all["policies"] = Collection()
+    results = NotingCache(index)
+    pipeline = replace(pipeline, results=results)
+    await run(pipeline)
+    await run(pipeline, replace(SUBMISSION, collection="policies"))
+    assert results.forgotten[-1][0] == ["contracts", "policies"]

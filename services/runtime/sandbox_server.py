@@ -1,9 +1,10 @@
-"""The parsing server: loads the libraries once, then forks a limited process for each file. Knows nothing of the rest.
+"""The sandbox's server: loads the libraries once, then forks a limited process for each call.
 
-`python -m services.ingestion.prefork MODULE:FUNCTION`, with a Unix seqpacket socket as standard input. A request is a
-JSON object with two sockets beside it. Into the first the child writes its answer, lines of JSON. On the second the
-server says the child's process id and, at its end, how it ended; when the caller shuts it, the child is killed with all
-its kin. It has one thread and imports no grpc: whatever else may run while it forks could break the child.
+`python -m services.runtime.sandbox_server MODULE:FUNCTION`, with a Unix seqpacket socket as standard input. A request
+is a JSON object with two sockets and an open file beside it. The file is what the function reads. Into the first socket
+the child writes its answer, lines of JSON. On the second the server says the child's process id and, at its end, how it
+ended; when the caller shuts it, the child is killed with all its kin. It has one thread and imports no grpc: whatever
+else may run while it forks could break the child.
 """
 
 import contextlib
@@ -17,41 +18,23 @@ import selectors
 import signal
 import socket
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, ModuleType
-from typing import Any, NoReturn, cast
+from types import FrameType
+from typing import Any, NoReturn
 
-from services.ingestion.parsed import Parsed, Unreadable
+from services.runtime.sandbox_protocol import LARGEST_REQUEST_BYTES, OUT_OF_MEMORY, Function, Refused, Request
 
-Parse = Callable[[bytes, str, str], Parsed]
-
-LARGEST_REQUEST_BYTES = 16 * 1024
-# How a child ends that ran out of memory.
-OUT_OF_MEMORY = 3
 _OPEN_FILES = 64
 # Of linux/prctl.h.
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
 
 
-@dataclass(frozen=True)
-class Request:
-    """A file to read, the name and type that its sender gave it, address space in bytes, and processor seconds."""
-
-    path: str
-    filename: str
-    content_type: str
-    memory_bytes: int
-    cpu_seconds: int
-
-
 class Server:
     """Children by process id, each with the socket on which its caller waits."""
 
-    def __init__(self, control: socket.socket, parse: Parse) -> None:
+    def __init__(self, control: socket.socket, function: Function) -> None:
         self._control = control
-        self._parse = parse
+        self._function = function
         self._callers: dict[int, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
 
@@ -80,21 +63,24 @@ class Server:
             self._reap()
 
     def _accept(self) -> bool:
-        message, descriptors, _, _ = socket.recv_fds(self._control, LARGEST_REQUEST_BYTES, 2)
+        message, descriptors, _, _ = socket.recv_fds(self._control, LARGEST_REQUEST_BYTES, 3)
         if not message:
             return False
-        answer, caller = (socket.socket(fileno=descriptor) for descriptor in descriptors)
+        answer, caller = (socket.socket(fileno=descriptor) for descriptor in descriptors[:2])
+        content = descriptors[2]
         request = Request(**json.loads(message))
         server_id = os.getpid()
         try:
             process_id = os.fork()
         except OSError:
-            answer.close()
+            process_id = -1
+        if process_id == 0:
+            _child(request, answer.fileno(), content, self._function, server_id)
+        answer.close()
+        os.close(content)
+        if process_id < 0:
             caller.close()
             return True
-        if process_id == 0:
-            _child(request, answer.fileno(), self._parse, server_id)
-        answer.close()
         caller.setblocking(False)
         self._tell(caller, process_id)
         self._callers[process_id] = caller
@@ -148,7 +134,7 @@ def _kill_group(process_id: int) -> None:
             kill(process_id, signal.SIGKILL)
 
 
-def _child(request: Request, answer: int, parse: Parse, server_id: int) -> NoReturn:
+def _child(request: Request, answer: int, content: int, function: Function, server_id: int) -> NoReturn:
     status = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -157,11 +143,12 @@ def _child(request: Request, answer: int, parse: Parse, server_id: int) -> NoRet
         _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == server_id:
             os.dup2(answer, 1)
-            # What a library complains of may hold the document's words.
+            # What a library complains of may hold the content's words.
             os.dup2(0, 2)
+            os.dup2(content, 0)
             os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
             _limit(request)
-            status = _answer(request, parse)
+            status = _answer(request, function)
     except MemoryError:
         status = OUT_OF_MEMORY
     finally:
@@ -184,26 +171,34 @@ def _limit(request: Request) -> None:
         resource.setrlimit(limit, (soft, hard))
 
 
-def _answer(request: Request, parse: Parse) -> int:
+def _answer(request: Request, function: Function) -> int:
     rows: list[Any] = []
     try:
-        head = parse(Path(request.path).read_bytes(), request.filename, request.content_type).to_json()
-        rows = head.pop("blocks")
-        first = {"parsed": head}
-    except Unreadable as error:
-        first = {"unreadable": str(error)}
+        rows = list(function(_content(), **request.arguments))
+        first: dict[str, Any] = {"rows": len(rows)}
+    except Refused as error:
+        first = {"refused": str(error)}
     except RecursionError:
-        first = {"unreadable": "The file is nested too deeply."}
+        first = {"too_deep": True}
     except MemoryError:
         return OUT_OF_MEMORY
     except Exception as error:
-        # Its words may be those of the document: only its kind and place may reach a log.
+        # Its words may be those of the content: only its kind and place may reach a log.
         first = {"failed": f"{type(error).__name__} {_place(error)}"}
     with open(1, "wb", buffering=256 * 1024, closefd=False) as out:
         for row in (first, *rows):
             # A lone surrogate of a broken file must not end the caller's decoding.
             out.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
     return 0
+
+
+def _content() -> bytes:
+    with open(0, "rb", closefd=False) as file:
+        file.seek(0)
+        content = file.read()
+    # Nothing that the function starts gets to read it again.
+    os.dup2(2, 0)
+    return content
 
 
 def _place(error: Exception) -> str:
@@ -218,9 +213,7 @@ def _control_process(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _load(entry: str) -> Parse:
-    # No parser needs it, but openpyxl loads it where it is installed, and with it threads and 20 MiB.
-    sys.modules["numpy"] = cast(ModuleType, None)
+def _load(entry: str) -> Function:
     module_name, _, function = entry.partition(":")
     # With all that it imports: once, for all children.
     return getattr(importlib.import_module(module_name), function)
@@ -234,11 +227,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _control_process(_PR_SET_CHILD_SUBREAPER, 1)
     _control_process(_PR_SET_NO_NEW_PRIVS, 1)
-    parse = _load(sys.argv[1])
+    function = _load(sys.argv[1])
     # The pages stay shared with the children: their collector need not touch what is here already.
     gc.collect()
     gc.freeze()
-    Server(control, parse).run()
+    Server(control, function).run()
 
 
 if __name__ == "__main__":
