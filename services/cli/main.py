@@ -1,10 +1,10 @@
-"""The `sabueso` command: ask, search, ingest, documents, collections, doctor."""
+"""The `sabueso` command: ask, search, ingest, documents, collections, doctor, sql, web."""
 
 from typing import Annotated, Any
 
 import typer
 
-from services.cli import collections, documents, sending
+from services.cli import checks, collections, documents, sending
 from services.cli.ask import Printer
 from services.cli.client import Failed
 from services.cli.console import Json, complaints, connect, fail, out, print_json
@@ -13,6 +13,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Ask sabueso,
 app.command()(sending.ingest)
 app.add_typer(documents.app, name="documents")
 app.add_typer(collections.app, name="collections")
+app.add_typer(checks.sql_app, name="sql")
+app.add_typer(checks.web_app, name="web")
 
 
 @app.command()

@@ -1,12 +1,12 @@
 """Which constructs a statement may hold, and what to say of the others."""
 
-import difflib
+import re
 from collections.abc import Mapping
 
 from sqlglot import exp
 
 from services.runtime.errors import NotPermitted
-from services.sql_tool import nodes, vocabulary
+from services.sql_tool import hints, nodes, vocabulary
 from services.sql_tool.lexer import fold
 from services.sql_tool.nodes import Node
 
@@ -27,7 +27,16 @@ _KEYS: Mapping[type[Node], set[str]] = {
     exp.CTE: {"this", "alias", "materialized"},
     exp.Window: {"this", "partition_by", "order", "spec", "alias", "over"},
     exp.Ordered: {"this", "desc", "nulls_first"},
+    exp.With: {"expressions", "recursive"},
+    exp.JSONTable: {"this", "path", "schema"},
+    exp.JSONColumnDef: {"this", "kind", "path", "nested_schema", "ordinality"},
 }
+_COLLATION = re.compile(
+    r"C|POSIX|default|ucs_basic|unicode|C[._]utf8|[a-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}(\.utf-?8)?", re.I
+)
+_PARTS_OF_TYPES = (
+    exp.DataType, exp.DataTypeParam, exp.Literal, exp.Interval, exp.IntervalSpan, exp.Var, exp.Identifier, exp.Second
+)  # fmt: skip
 _WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Into)
 
 
@@ -35,44 +44,34 @@ def check_kind(node: Node) -> None:
     kind = type(node)
     if isinstance(node, _WRITES):
         raise NotPermitted("Only reading is permitted.", rule="write", hint="Write one SELECT.")
+    if isinstance(node, exp.Ordered) and is_placeholder(node.this):
+        raise constant_key()
     if isinstance(node, exp.Anonymous) and fold(node.name, False) not in vocabulary.FUNCTIONS:
         raise unknown_function(node.name)
     if kind not in vocabulary.PLAIN_NODES and kind not in vocabulary.FUNCTION_NODES:
         raise unknown_function(node.sql_name()) if isinstance(node, exp.Func) else unknown(node)
-    if _growing(node):
-        _check_growth(node)
 
 
-def _growing(node: Node) -> bool:
-    if isinstance(node, exp.Anonymous):  # with pg_catalog before it
-        return fold(node.name, False) in vocabulary.GROWING_NAMES and len(node.expressions) > 1
-    return isinstance(node, vocabulary.GROWING)
-
-
-def _check_growth(node: Node) -> None:
-    """The literal number of characters that these make, nested ones multiplied, must be small."""
-    product = 1
-    at: Node | None = node
-    while at is not None:
-        if _growing(at):
-            times = at.args.get("times") or at.args.get("expression") or (at.expressions or [None] * 2)[1]
-            count = int(times.name) if isinstance(times, exp.Literal) and times.name.isdecimal() else None
-            if count is None:
-                product = vocabulary.MAX_REPEATS + 1
-            else:
-                product *= max(count, 1)
-        at = at.parent
-    if product > vocabulary.MAX_REPEATS:
-        raise NotPermitted(
-            f"repeat, lpad and rpad need a literal count, at most {vocabulary.MAX_REPEATS} in all.",
-            rule="size",
-            hint="Write a small number as the count.",
-        )
+def is_leaf(node: Node) -> bool:
+    """Whether this is a construct without names inside, which is checked here. Raises NotPermitted."""
+    if isinstance(node, exp.Star):
+        if not isinstance(node.parent, exp.Count):
+            raise unknown(node)
+    elif isinstance(node, exp.Var):
+        check_var(node)
+    elif isinstance(node, exp.DataType):
+        check_type(node)
+    elif isinstance(node, exp.Parameter | exp.Placeholder):
+        check_placeholder(node)
+    else:
+        return False
+    return True
 
 
 def check_type(node: exp.DataType) -> None:
+    """Raises NotPermitted (type) unless the type, and what it is made of, is one of the permitted."""
     for part in node.find_all(exp.DataType):
-        if part.this not in vocabulary.TYPES:
+        if not _is_known_type(part):
             shown = part.sql("postgres").lower()
             raise NotPermitted(
                 f"Type `{shown}` is not permitted.",
@@ -81,8 +80,26 @@ def check_type(node: exp.DataType) -> None:
                 hint="Permitted are numbers, text, dates and times, boolean, json, uuid and arrays of them.",
             )
     for part in nodes.descendants(node):
-        if not isinstance(part, exp.DataType | exp.DataTypeParam | exp.Literal | exp.IntervalSpan | exp.Var):
+        if not isinstance(part, _PARTS_OF_TYPES):
             raise unknown(part)
+
+
+def _is_known_type(part: exp.DataType) -> bool:
+    if part.this is exp.DataType.Type.USERDEFINED:
+        kind = part.args.get("kind")
+        return isinstance(kind, exp.Identifier) and nodes.name(kind) in vocabulary.USER_TYPES
+    of_interval = isinstance(part, exp.IntervalSpan) or isinstance(part.this, exp.Interval)
+    return of_interval or part.this in vocabulary.TYPES
+
+
+def collation(node: exp.Collate) -> Node:
+    """The name of a collation. Raises NotPermitted (type) unless it is one of PostgreSQL's own."""
+    name = node.expression
+    if not (isinstance(name, exp.Identifier) and _COLLATION.fullmatch(name.name)):
+        raise NotPermitted(
+            "The collation is not permitted.", rule="type", hint='Use COLLATE "C" or one such as "es-x-icu".'
+        )
+    return name
 
 
 def check_var(node: exp.Var) -> None:
@@ -90,10 +107,34 @@ def check_var(node: exp.Var) -> None:
         return
     if isinstance(node.parent, exp.WindowSpec) and node.name.upper() in ("TIES", "GROUP", "CURRENT ROW", "NO OTHERS"):
         return
+    # `words` lets only quoted text stand there.
+    if isinstance(node.parent, exp.DateBin | exp.TimestampTrunc):
+        return
     if node.name.lower() not in vocabulary.TIME_FIELDS:
         raise NotPermitted(
             f"`{node.name}` is not understood here.", rule="syntax", hint="Write fields of dates as quoted text."
         )
+
+
+def is_placeholder(node: Node) -> bool:
+    """Whether this is a placeholder, in brackets or cast or not: as a sort key it is a constant."""
+    while isinstance(node, exp.Paren | exp.Cast | exp.Collate):
+        node = node.this
+    return isinstance(node, exp.Parameter)
+
+
+def too_wide() -> NotPermitted:
+    """What to say of more columns than a query can have."""
+    return NotPermitted("The query has too many columns.", rule="size", hint="Name the columns in place of `*`.")
+
+
+def constant_key() -> NotPermitted:
+    """What to say of ORDER BY $1."""
+    return NotPermitted(
+        "A placeholder cannot be a sort key: it would sort by a constant.",
+        rule="placeholder",
+        hint="Write the column's name into the statement.",
+    )
 
 
 def check_placeholder(node: Node) -> None:
@@ -122,8 +163,8 @@ def unknown_function(name: str) -> NotPermitted:
 
 def nearest_function(name: str) -> str:
     """The most similar permitted function, as a hint."""
-    close = difflib.get_close_matches(name, sorted(vocabulary.FUNCTIONS), n=1, cutoff=0.7)
-    return f"Did you mean `{close[0]}`?" if close else ""
+    close = hints.nearest(name, sorted(vocabulary.FUNCTIONS))
+    return f"Did you mean `{close}`?" if close else ""
 
 
 def of_pg_catalog(node: exp.Dot) -> Node:

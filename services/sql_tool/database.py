@@ -1,38 +1,37 @@
 """Runs approved statements in a read-only transaction that is always rolled back, within limits of time, cost, size."""
 
 import asyncio
-import json
+import logging
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import asyncpg
 
-from services.runtime.errors import DeadlineExceeded, NotPermitted, SqlError
+from services.runtime.errors import DeadlineExceeded, DependencyFailed, ServiceError
 from services.runtime.tenants import SqlSource
-from services.sql_tool import catalog, cells, parameters, sqlstates
+from services.sql_tool import catalog, rights, sqlstates, statements
 from services.sql_tool.catalog import Catalog
-from services.sql_tool.cells import Cell, ColumnType
+from services.sql_tool.cells import Cell, ColumnType, Kind
 from services.sql_tool.connections import UNREACHABLE, Connection, Connections
 from services.sql_tool.guard import Approved
-from services.sql_tool.parameters import ParameterType
+from services.sql_tool.meter import Meter
+from services.sql_tool.rights import Finding, Findings
+from services.sql_tool.statements import Limits, Plan
 
-# Small first, so that a few huge rows do not fill the memory before they are counted.
-_FIRST_BATCH, _NEXT_BATCH = 64, 256
+log = logging.getLogger(__name__)
+
 _EXAMPLE_SECONDS = 1.0
 _ROLLBACK_SECONDS = 2.0
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one statement may take: seconds, rows, bytes of values, and the planner's cost."""
-
-    timeout_seconds: float
-    max_rows: int
-    max_bytes: int
-    max_cost: float
+_MOST_REASONS = 20
+# A plan in JSON; VERBOSE writes constants out, and one of them may be huge.
+_PLAN_BYTES = 2 * 1024 * 1024
+# What rows take on the wire besides their values.
+_WIRE_BYTES = 64 * 1024
+# PostgreSQL 17 and later can end a transaction, however many statements it has.
+_TRANSACTION_TIMEOUT_SINCE = 17
 
 
 @dataclass(frozen=True)
@@ -44,22 +43,15 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The planner's estimates and the relations that it would read."""
-
-    total_cost: float
-    row_estimate: float
-    relations: frozenset[str]
-
-
-@dataclass(frozen=True)
 class Result:
-    """Rows in the server's order. `truncated_by` is `rows`, `bytes` or empty."""
+    """Rows in the server's order. `truncated_by` is `rows`, `bytes`, `cell` (a value was cut) or empty."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     truncated_by: str
     seconds: float
+    plan_cost: float = 0
+    value_bytes: int = 0
 
 
 class Database(Protocol):
@@ -91,31 +83,79 @@ class Database(Protocol):
 class PostgresDatabase:
     """The tenants' PostgreSQL databases."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: Connections, cell_bytes: int = 64 * 1024) -> None:
+        """`cell_bytes`: size of one value in PostgreSQL's text form; the rest of it is cut."""
         self._connections = connections
+        self._cell_bytes = cell_bytes
+        self._said: set[tuple[str, str, str]] = set()
 
     async def catalog(self, tenant_id: str, source: SqlSource) -> Catalog:
+        if excess := await self.audit(tenant_id, source):
+            log.error(
+                "the reader role may do more than read",
+                extra={"tenant": tenant_id, "source": source.name, "reasons": excess[:_MOST_REASONS]},
+            )
+            raise DependencyFailed(
+                f"The role of tenant {tenant_id} may do more than read; see the log.", dependency="postgresql"
+            )
         async with self._connections.session(source) as connection, sqlstates.translated():
             return await catalog.read(connection, tenant_id, source)
+
+    async def audit(self, tenant_id: str, source: SqlSource) -> list[str]:
+        """What the role may do besides reading, at any of the source's addresses; those that may not do more serve.
+
+        An address that does not answer is left out until it passes. Raises DependencyFailed when none answers.
+        """
+        secrets = [source.dsn_secret, *source.replica_dsn_secrets]
+        found = await asyncio.gather(*(self._audit_at(source, secret) for secret in secrets), return_exceptions=True)
+        excess: list[str] = []
+        for secret, one in zip(secrets, found, strict=True):
+            if isinstance(one, Findings):
+                excess += [finding.what for finding in one.excess]
+                self._warn(tenant_id, source, one.warnings)
+            elif not isinstance(one, ServiceError):
+                raise one
+            self._connections.trust(source, secret, isinstance(one, Findings) and not one.excess)
+        if failed := [one for one in found if isinstance(one, ServiceError)]:
+            if len(failed) == len(found):
+                raise failed[0]
+        return list(dict.fromkeys(excess))
+
+    async def _audit_at(self, source: SqlSource, secret: str) -> Findings:
+        async with self._connections.session_at(source, secret) as connection, sqlstates.translated():
+            return await rights.audit(connection, source)
+
+    def _warn(self, tenant_id: str, source: SqlSource, warnings: Sequence[Finding]) -> None:
+        """Once for each, not with every look."""
+        for finding in warnings:
+            said = (tenant_id, source.name, finding.what)
+            if said not in self._said:
+                self._said.add(said)
+                log.warning(
+                    "the reader role should be changed",
+                    extra={"tenant": tenant_id, "source": source.name, "reason": finding.what},
+                )
 
     async def run(
         self, source: SqlSource, known: Catalog, statement: Approved, values: Sequence[object], limits: Limits
     ) -> Result:
-        async with self._transaction(source, limits) as connection:
+        async with self._transaction(source, limits, statement, known) as connection:
             started = time.perf_counter()
-            prepared, arguments = await _prepare(connection, statement, values)
-            columns = _columns(prepared)
-            await _plan(connection, known, statement, arguments, limits)
-            rows, truncated_by = await _fetch(prepared, arguments, columns, limits)
+            prepared, arguments = await statements.prepare(connection, statement, values)
+            columns = statements.columns_of(connection, prepared)
+            plan = await statements.plan(connection, known, statement, arguments, limits)
+            connection.meter.bound(self._cell_bytes, _wire_bytes(columns, limits.max_bytes))
+            rows, size, truncated_by = await statements.fetch(connection, prepared, arguments, columns, limits)
             taken = time.perf_counter() - started
-        return Result([Column(name, kind.sql_name) for name, kind in columns], rows, truncated_by, taken)
+        described = [Column(name, kind.sql_name) for name, kind in columns]
+        return Result(described, rows, truncated_by, taken, plan.total_cost, size)
 
     async def plan(
         self, source: SqlSource, known: Catalog, statement: Approved, values: Sequence[object], limits: Limits
     ) -> Plan:
-        async with self._transaction(source, limits) as connection:
-            _, arguments = await _prepare(connection, statement, values)
-            return await _plan(connection, known, statement, arguments, limits)
+        async with self._transaction(source, limits, statement, known) as connection:
+            _, arguments = await statements.prepare(connection, statement, values)
+            return await statements.plan(connection, known, statement, arguments, limits)
 
     async def examples(
         self, source: SqlSource, columns: Sequence[tuple[str, str, str]], count: int
@@ -134,21 +174,53 @@ class PostgresDatabase:
         return found
 
     @asynccontextmanager
-    async def _transaction(self, source: SqlSource, limits: Limits) -> AsyncGenerator[Connection]:
+    async def _transaction(
+        self, source: SqlSource, limits: Limits, statement: Approved, known: Catalog
+    ) -> AsyncGenerator[Connection]:
         """A read-only transaction that is rolled back, on the client's clock too: a server can hang."""
         try:
-            async with asyncio.timeout(limits.timeout_seconds + 0.5):
-                async with self._connections.session(source) as connection, sqlstates.translated():
-                    transaction = connection.transaction(readonly=True)
-                    await transaction.start()
-                    try:
-                        milliseconds = max(1, round(limits.timeout_seconds * 1000))
-                        await connection.execute(f"SET LOCAL statement_timeout = {milliseconds}")
-                        yield connection
-                    finally:
-                        await _roll_back(connection, transaction)
+            async with (
+                asyncio.timeout(limits.timeout_seconds + 0.5),
+                self._connections.session(source) as connection,
+                _bounded(connection.meter),
+                sqlstates.translated(statement.sql, known.allowed),
+            ):
+                transaction = connection.transaction(readonly=True)
+                await transaction.start()
+                try:
+                    await connection.execute(_timeouts(connection, limits.timeout_seconds))
+                    yield connection
+                finally:
+                    await _roll_back(connection, transaction)
         except TimeoutError:
             raise DeadlineExceeded("The statement took too long.", stage="sql") from None
+
+
+@asynccontextmanager
+async def _bounded(meter: Meter) -> AsyncGenerator[None]:
+    """Says what a connection that was cut because of too much data means."""
+    meter.bound(_PLAN_BYTES, _PLAN_BYTES)
+    try:
+        yield
+    except ServiceError:
+        if meter.overflowed:
+            raise statements.too_large() from None
+        raise
+    finally:
+        meter.bound()
+
+
+def _wire_bytes(columns: Sequence[tuple[str, ColumnType]], value_bytes: int) -> int:
+    """A bytea travels as two digits a byte."""
+    return value_bytes * (2 if any(kind.kind is Kind.BYTES for _, kind in columns) else 1) + _WIRE_BYTES
+
+
+def _timeouts(connection: Connection, seconds: float) -> str:
+    milliseconds = max(1, round(seconds * 1000))
+    text = f"SET LOCAL statement_timeout = {milliseconds}"
+    if connection.get_server_version().major >= _TRANSACTION_TIMEOUT_SINCE:
+        text += f"; SET LOCAL transaction_timeout = {milliseconds + 500}"
+    return text
 
 
 async def _roll_back(connection: Connection, transaction: Any) -> None:
@@ -159,87 +231,6 @@ async def _roll_back(connection: Connection, transaction: Any) -> None:
                 await transaction.rollback()
     except (*UNREACHABLE, asyncpg.PostgresError):
         connection.terminate()
-
-
-async def _prepare(connection: Connection, statement: Approved, values: Sequence[object]) -> tuple[Any, list[object]]:
-    parameters.check_count(values, statement.parameter_count)
-    prepared: Any = await connection.prepare(statement.sql)
-    types = [_parameter_type(kind) for kind in prepared.get_parameters()]
-    return prepared, parameters.coerce(values, types)
-
-
-def _parameter_type(kind: asyncpg.Type) -> ParameterType:
-    array = kind.kind == "array"
-    name = kind.name.removesuffix("[]") if array else kind.name
-    return ParameterType(name, array, foreign=kind.schema != "pg_catalog")
-
-
-def _columns(prepared: Any) -> list[tuple[str, ColumnType]]:
-    columns: list[tuple[str, ColumnType]] = []
-    for attribute in prepared.get_attributes():
-        kind = attribute.type
-        if kind.kind in ("range", "multirange", "composite") or kind.name in ("record", "record[]"):
-            raise SqlError(
-                f"Column `{attribute.name}` has a value of several parts ({kind.name}).",
-                sqlstate="0A000",
-                hint="Cast it to text, or use to_jsonb(…).",
-            )
-        array = kind.kind == "array"
-        columns.append((attribute.name, ColumnType(kind.name.removesuffix("[]") if array else kind.name, array)))
-    return columns
-
-
-async def _plan(
-    connection: Connection, known: Catalog, statement: Approved, arguments: Sequence[object], limits: Limits
-) -> Plan:
-    text = await connection.fetchval(f"EXPLAIN (FORMAT JSON, VERBOSE) {statement.sql}", *arguments)
-    root = cast(dict[str, Any], json.loads(text)[0]["Plan"])
-    relations, foreign = set[str](), set[str]()
-    for node in _nodes(root):
-        if "Relation Name" in node:
-            relations.add(f"{node.get('Schema', '')}.{node['Relation Name']}")
-        if "Function Name" in node and node.get("Schema") != "pg_catalog":
-            foreign.add(str(node["Function Name"]))
-    if foreign or not relations <= known.readable:
-        raise NotPermitted("The statement would read what is not permitted.", rule="table")
-    cost = float(root["Total Cost"])
-    if cost > limits.max_cost:
-        raise NotPermitted(
-            f"The statement is too dear: estimated cost {cost:.0f}, at most {limits.max_cost:.0f}.",
-            rule="cost",
-            hint="Filter more, join on keys, or aggregate in fewer steps.",
-        )
-    return Plan(cost, float(root["Plan Rows"]), frozenset(relations))
-
-
-def _nodes(node: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    waiting = [node]
-    while waiting:
-        at = waiting.pop()
-        yield at
-        waiting += at.get("Plans", [])
-
-
-async def _fetch(
-    prepared: Any, arguments: Sequence[object], columns: Sequence[tuple[str, ColumnType]], limits: Limits
-) -> tuple[list[list[Cell]], str]:
-    rows: list[list[Cell]] = []
-    size = 0
-    cursor = await prepared.cursor(*arguments)
-    batch = min(_FIRST_BATCH, limits.max_rows + 1)
-    while records := await cursor.fetch(batch):
-        for record in records:
-            if len(rows) == limits.max_rows:
-                return rows, "rows"
-            row = [cells.cell(value, kind) for value, (_, kind) in zip(record, columns, strict=True)]
-            size += sum(one.size for one in row)
-            if size > limits.max_bytes:
-                return rows, "bytes"
-            rows.append(row)
-        if len(records) < batch:
-            break
-        batch = min(_NEXT_BATCH, limits.max_rows + 1 - len(rows))
-    return rows, ""
 
 
 def _distinct(schema: str, table: str, column: str) -> str:

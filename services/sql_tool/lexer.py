@@ -151,7 +151,11 @@ def _operator(sql: str, at: int) -> Token:
     end = at
     while end < len(sql) and sql[end] in _OPERATOR and not sql.startswith(("--", "/*"), end):
         end += 1
+        if end - at > _NAME_BYTES:
+            break
     text = sql[at:end]
+    if len(text) > _NAME_BYTES:
+        raise _refused(sql, at, "Leave a space between operators.")
     # PostgreSQL's rule: an operator ends in + or - only if it has one of these characters.
     while len(text) > 1 and text[-1] in "+-" and not set(text) & set("~!@#%^&|?"):
         text = text[:-1]

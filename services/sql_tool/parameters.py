@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import math
 import re
 import uuid
 from collections.abc import Callable, Sequence
@@ -14,9 +15,16 @@ from services.runtime.errors import InvalidField
 
 MAX_BYTES = 64 * 1024
 _INTEGERS = {"int2": 15, "int4": 31, "int8": 63}
-_TEXTS = ("text", "varchar", "bpchar", "name")
+_TEXTS = ("text", "varchar", "bpchar", "name", "char")
+_RANGES = ("int4", "int8", "num", "ts", "tstz", "date")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?|NaN|-?Infinity")
+_RANGE = re.compile(r"empty|[\[(][^,]*,[^,]*[\])]")
+_MULTIRANGE = re.compile(r"\{.*\}", re.DOTALL)
+_HEX = re.compile(r"\\x([0-9a-fA-F]{2})*")
+_BITS = re.compile(r"[01]*")
 _ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)$")
+# Python reads more forms of ISO 8601 than PostgreSQL does.
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:?\d\d(:?\d\d)?)?)?)?")
 _INTERVAL = re.compile(
     r"[-+]?P[-+\d.,YMWDTHS]+|[-+]?\d+(\.\d+)? [a-z]+(,? [-+]?\d+(\.\d+)? [a-z]+)*|[-+]?\d+:\d\d(:\d\d(\.\d+)?)?"
 )
@@ -63,7 +71,14 @@ def check_count(values: Sequence[object], placeholders: int) -> None:
 
 def coerce(values: Sequence[object], types: Sequence[ParameterType]) -> list[object]:
     """What the driver takes, one a placeholder. Raises InvalidField (params[i]) that names the expected type."""
-    return [_coerce(value, kind, f"params[{i}]") for i, (value, kind) in enumerate(zip(values, types, strict=True))]
+    return [_bounded(value, kind, f"params[{i}]") for i, (value, kind) in enumerate(zip(values, types, strict=True))]
+
+
+def _bounded(value: object, kind: ParameterType, field: str) -> object:
+    try:
+        return _coerce(value, kind, field)
+    except RecursionError:
+        raise InvalidField(f"`{field}` is nested too deeply.", field=field) from None
 
 
 def _coerce(value: object, kind: ParameterType, field: str) -> object:
@@ -86,7 +101,7 @@ def _coerce(value: object, kind: ParameterType, field: str) -> object:
 
 def _scalar(value: object, kind: ParameterType, field: str) -> object:
     if isinstance(value, str):
-        if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+        if _is_unstorable(value):
             raise InvalidField(
                 f"`{field}` holds a NUL or a lone surrogate, which PostgreSQL cannot store.", field=field
             )
@@ -101,6 +116,10 @@ def _scalar(value: object, kind: ParameterType, field: str) -> object:
         return converter(value)
     except (ValueError, TypeError, OverflowError, ArithmeticError):
         raise _wrong(field, kind, expected, value) from None
+
+
+def _is_unstorable(text: str) -> bool:
+    return "\0" in text or any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _wrong(field: str, kind: ParameterType, expected: str, value: object = None) -> InvalidField:
@@ -150,7 +169,21 @@ def _decimal(value: object) -> str:
 
 
 def _real(value: object) -> float:
-    return float(_decimal(value))
+    text = _decimal(value)
+    real = float(text)
+    if math.isinf(real) and not text.endswith("Infinity"):
+        raise ValueError  # too large: it would become infinity
+    return real
+
+
+def _matching(pattern: re.Pattern[str]) -> Callable[[object], str]:
+    def convert(value: object) -> str:
+        text = _text(value)
+        if not pattern.fullmatch(text):
+            raise ValueError
+        return text
+
+    return convert
 
 
 def _date(value: object) -> str:
@@ -166,7 +199,7 @@ def _timestamp(value: object) -> str:
     text = _text(value)
     if text in ("infinity", "-infinity"):
         return text
-    if _ZONE.search(text[10:]) or text[4:5] != "-":
+    if not _STAMP.fullmatch(text) or _ZONE.search(text[10:]):
         raise ValueError  # PostgreSQL would drop the zone without a word
     datetime.fromisoformat(text)
     return text
@@ -176,7 +209,7 @@ def _timestamptz(value: object) -> str:
     text = _text(value)
     if text in ("infinity", "-infinity"):
         return text
-    if text[4:5] != "-":
+    if not _STAMP.fullmatch(text):
         raise ValueError
     datetime.fromisoformat(text)
     return text
@@ -186,7 +219,7 @@ def _time(value: object) -> str:
     text = _text(value)
     if text[2:3] != ":":
         raise ValueError
-    if text != "24:00" and time.fromisoformat(text).tzinfo is not None:
+    if text not in ("24:00", "24:00:00") and time.fromisoformat(text).tzinfo is not None:
         raise ValueError
     return text
 
@@ -214,6 +247,10 @@ def _inet(value: object) -> str:
     return str(ipaddress.ip_interface(_text(value)))
 
 
+def _network(value: object) -> str:
+    return str(ipaddress.ip_network(_text(value)))
+
+
 def _json(value: object) -> str:
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         raise ValueError  # text of JSON inside of JSON: it would be taken for a string and match nothing
@@ -228,7 +265,9 @@ def _dump(value: object) -> str:
         return "[" + ",".join(_dump(item) for item in cast(list[object], value)) + "]"
     if isinstance(value, dict):
         items = cast(dict[str, object], value).items()
-        return "{" + ",".join(f"{json.dumps(key)}:{_dump(item)}" for key, item in items) + "}"
+        return "{" + ",".join(f"{_dump(key)}:{_dump(item)}" for key, item in items) + "}"
+    if isinstance(value, str) and _is_unstorable(value):
+        raise ValueError
     return json.dumps(value)
 
 
@@ -249,6 +288,15 @@ _CONVERTERS: dict[str, tuple[Callable[[object], object], str]] = {
     "interval": (_interval, 'an interval such as "P1M" or "30 days"'),
     "uuid": (_uuid, "a UUID"),
     "inet": (_inet, "an IP address"),
+    "cidr": (_network, "a network such as 10.0.0.0/8"),
+    "macaddr": (_text, "a MAC address"),
+    "macaddr8": (_text, "a MAC address"),
+    "bytea": (_matching(_HEX), "bytes as \\x and hex digits"),
+    "bit": (_matching(_BITS), "a string of 0 and 1"),
+    "varbit": (_matching(_BITS), "a string of 0 and 1"),
+    **{f"{name}range": (_matching(_RANGE), "a range such as [1,5)") for name in _RANGES},
+    **{f"{name}multirange": (_matching(_MULTIRANGE), "ranges such as {[1,5),[7,9)}") for name in _RANGES},
+    "jsonpath": (_text, "a JSON path such as $.a.b"),
     "json": (_json, "a JSON value itself, not text of JSON"),
     "jsonb": (_json, "a JSON value itself, not text of JSON"),
 }

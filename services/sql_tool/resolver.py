@@ -1,37 +1,57 @@
 """Walks the parsed tree of a statement: every construct must be known and every name must be permitted."""
 
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
 from services.runtime.errors import NotPermitted
-from services.sql_tool import constructs, nodes, vocabulary
+from services.sql_tool import constructs, nodes
 from services.sql_tool.allowlist import AllowedTable, AllowList
 from services.sql_tool.nodes import Node
-from services.sql_tool.scope import Columns, Scope, Source, nearest
+from services.sql_tool.scope import Columns, Scope, Source
+from services.sql_tool.sources import Sources
+
+# PostgreSQL's own limit of a SELECT list.
+MAX_COLUMNS = 1664
 
 
 class Resolver:
-    """Checks one statement. `tables` are those that it reads, once `check` has returned."""
+    """Checks one statement. `added` are the columns of SEARCH and CYCLE by the offset of the WITH query's name."""
 
-    def __init__(self, allowed: AllowList) -> None:
-        self._allowed = allowed
-        self.tables: dict[str, AllowedTable] = {}
+    def __init__(self, allowed: AllowList, added: Mapping[int, Sequence[str]] | None = None) -> None:
+        self._sources = Sources(self, allowed)
+        self._added = added or {}
+        # Offsets of the names that were checked.
+        self.taken = set[int]()
 
     def check(self, root: Node) -> None:
         """Raises NotPermitted; its `rule` says which rule forbids the statement."""
-        self._query(root, Scope())
+        self.query(root, Scope())
 
-    def _query(self, node: Node, around: Scope) -> Columns:
+    @property
+    def tables(self) -> Mapping[str, AllowedTable]:
+        """The tables that the statement reads, once `check` has returned."""
+        return self._sources.tables
+
+    def guarded(self) -> set[str]:
+        """Names that stand for what may not be read: hidden columns, and whole rows that hold some."""
+        hidden = {column for table in self.tables.values() for column in table.hidden}
+        return hidden | self._sources.names if hidden else hidden
+
+    def take(self, identifier: Node) -> str:
+        """The name, now accounted for."""
+        self.taken.add(nodes.position(identifier))
+        return nodes.name(identifier)
+
+    def query(self, node: Node, around: Scope) -> Columns:
         """A whole query within `around`; returns its output columns."""
         if isinstance(node, exp.Select):
             return self._select(node, around)
         if isinstance(node, exp.SetOperation | exp.Subquery):
             scope = self._with(node, around)
-            columns = self._query(node.this, scope)
+            columns = self.query(node.this, scope)
             if isinstance(node, exp.SetOperation):
-                self._query(node.expression, scope)
+                self.query(node.expression, scope)
             self._combined_modifiers(node, scope, columns)
             return columns
         if isinstance(node, exp.Values):
@@ -40,11 +60,11 @@ class Resolver:
 
     def _select(self, node: exp.Select, around: Scope) -> Columns:
         scope = self._with(node, around).inner()
-        self._from(node, scope)
+        self._sources.read(node, scope)
         outputs = self._outputs(node, scope)
         for key in ("where", "having"):
             if part := node.args.get(key):
-                self._expression(part.this, scope)
+                self.expression(part.this, scope)
         for window in node.args.get("windows") or ():
             self._window(window, scope)
         if group := node.args.get("group"):
@@ -65,18 +85,21 @@ class Resolver:
         clause = node.args.get("with_")
         if clause is None:
             return scope
+        constructs.only_known(clause)
         recursive = bool(clause.args.get("recursive"))
         if recursive:  # every name of the list is visible in all of them
             for cte in clause.expressions:
-                ctes[nodes.name(cte.args["alias"].this)] = _renamed((), cte.args["alias"])
+                alias = cte.args["alias"]
+                ctes[self.take(alias.this)] = self._sources.renamed((), alias)
         for cte in clause.expressions:
             constructs.only_known(cte)
             alias = cte.args["alias"]
-            name = nodes.name(alias.this)
+            name = self.take(alias.this)
             if recursive and isinstance(cte.this, exp.SetOperation):
                 self._recursive(cte.this, scope, name, alias, ctes)
             else:
-                ctes[name] = _renamed(self._query(cte.this, scope), alias)
+                ctes[name] = self._sources.renamed(self.query(cte.this, scope), alias)
+            ctes[name] = (*ctes[name], *self._added.get(nodes.position(alias.this), ()))
         return scope
 
     def _recursive(
@@ -84,12 +107,12 @@ class Resolver:
     ) -> None:
         """The first part of a recursive query names the columns that the second part reads."""
         scope = self._with(node, around)
-        columns = self._query(node.this, scope)
-        ctes[name] = _renamed(columns, alias)
+        columns = self.query(node.this, scope)
+        ctes[name] = self._sources.renamed(columns, alias)
         own = node.args.get("with_")
         if own is None or name not in {nodes.name(cte.args["alias"].this) for cte in own.expressions}:
             scope = Scope(scope.sources, scope.parent, {**scope.ctes, name: ctes[name]})
-        self._query(node.expression, scope)
+        self.query(node.expression, scope)
         self._combined_modifiers(node, scope, columns)
 
     def _values(self, node: exp.Values, around: Scope) -> Columns:
@@ -97,7 +120,7 @@ class Resolver:
         width = 0
         for row in node.expressions:
             width = max(width, len(nodes.unpacked(row)))
-            self._expression(row, around)
+            self.expression(row, around)
         return tuple(f"column{i + 1}" for i in range(width))
 
     def _outputs(self, node: exp.Select, scope: Scope) -> Columns:
@@ -106,143 +129,33 @@ class Resolver:
             star = self._starred(item, scope)
             if star is not None:
                 columns += star
+                if len(columns) > MAX_COLUMNS:  # each WITH query can double those of the one before
+                    raise constructs.too_wide()
                 continue
             inner = item.this if isinstance(item, exp.Alias) else item
-            self._expression(inner, scope)
-            columns.append(nodes.name(item.args["alias"]) if isinstance(item, exp.Alias) else nodes.output_name(item))
+            self.expression(inner, scope)
+            columns.append(self.take(item.args["alias"]) if isinstance(item, exp.Alias) else nodes.output_name(item))
         return tuple(columns)
 
-    def _starred(self, item: Node, scope: Scope) -> list[str | None] | None:
+    def _starred(self, item: Node, scope: Scope) -> Sequence[str | None] | None:
         if isinstance(item, exp.Star):
             if any(item.args.values()):
                 raise constructs.unknown(item)  # EXCEPT and the like of other databases
-            sources = scope.sources
-        elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-            sources = [self._row(item, scope)]
-        else:
-            return None
-        for source in sources:
+            for source in scope.sources:
+                scope.check_row(source)
+            return scope.shown
+        if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+            source = self._row(item, scope)
             scope.check_row(source)
-        return [column for source in sources for column in source.columns]
+            return source.columns
+        return None
 
     def _row(self, star: exp.Column, scope: Scope) -> Source:
         constructs.only_known(star)
-        return scope.source(nodes.optional_name(star.args.get("db")), nodes.name(star.args["table"]))
+        return scope.source(self._optional(star.args.get("db")), self.take(star.args["table"]))
 
-    # FROM
-
-    def _from(self, node: exp.Select, scope: Scope) -> None:
-        clause = node.args.get("from_")
-        if clause is None:
-            return
-        self._source(clause.this, scope)
-        start = 0
-        for join in node.args.get("joins") or ():
-            start = self._join(join, scope, start)
-
-    def _join(self, join: exp.Join, scope: Scope, start: int) -> int:
-        """Adds the joined sources. A condition sees its own join only: the sources from `start`, which is returned."""
-        constructs.only_known(join)
-        at = len(scope.sources)
-        self._source(join.this, scope)
-        how = [key for key in ("on", "using", "kind", "side", "method") if join.args.get(key)]
-        if not how:  # a comma starts a new join
-            return at
-        left, right = scope.beside(scope.sources[start:at]), scope.beside(scope.sources[at:])
-        if join.args.get("method"):
-            for source in (*left.sources, *right.sources):
-                scope.check_row(source)  # compares all columns of the same name, whichever they are
-        if condition := join.args.get("on"):
-            self._expression(condition, scope.beside(scope.sources[start:]))
-        for identifier in join.args.get("using") or ():
-            for side in (left, right):
-                if not side.has_local(nodes.name(identifier)):
-                    raise side.unknown(nodes.name(identifier))
-        return start
-
-    def _source(self, node: Node, scope: Scope) -> None:
-        constructs.only_known(node)
-        at = len(scope.sources)
-        alias = node.args.get("alias")
-        lateral = Scope(list(scope.sources), scope.parent, scope.ctes)
-        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            scope.sources.append(self._table(node, scope))
-        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
-            if alias is not None:
-                raise constructs.unknown(node)
-            self._source(node.this, scope)
-        elif isinstance(node, exp.Subquery | exp.Values):
-            outer = scope.parent or Scope()
-            columns = self._query(node, Scope(outer.sources, outer.parent, scope.ctes))
-            scope.sources.append(_derived(columns, alias))
-        elif isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery):
-            scope.sources.append(_derived(self._query(node.this, lateral), alias))
-        elif isinstance(node, exp.Table | exp.Lateral | exp.Unnest):
-            scope.sources.append(self._function(node, lateral))
-        else:
-            raise constructs.unknown(node)
-        if sample := node.args.get("sample"):
-            self._sample(sample, scope)
-        for join in node.args.get("joins") or ():
-            self._join(join, scope, at)
-
-    def _table(self, node: exp.Table, scope: Scope) -> Source:
-        name, schema = nodes.name(node.this), nodes.optional_name(node.args.get("db"))
-        alias = node.args.get("alias")
-        if node.args.get("catalog") or node.args.get("ordinality"):
-            raise NotPermitted(
-                "Tables are named as `table` or `schema.table`.", rule="table", hint="Leave out the database."
-            )
-        if schema is None and name in scope.ctes:
-            return _derived(scope.ctes[name], alias, name)
-        table = self._allowed.find(schema, name)
-        if table is None:
-            shown = name if schema is None else f"{schema}.{name}"
-            raise NotPermitted(
-                f"Table `{shown}` may not be read.", rule="table", name=shown, hint=nearest(name, self._allowed.names())
-            )
-        self.tables[table.qualified] = table
-        if alias is None or not alias.args.get("columns"):
-            return Source(name if alias is None else nodes.alias(alias) or name, table.columns, table)
-        source = Source(nodes.alias(alias) or name, table.columns, table)
-        scope.check_row(source)  # new names hide which column is meant
-        return Source(source.name, _renamed(table.columns, alias), table)
-
-    def _function(self, node: Node, scope: Scope) -> Source:
-        call = node if isinstance(node, exp.Unnest) else node.this
-        alias = node.args.get("alias") or call.args.get("alias")
-        name, columns = "unnest", cast(Columns, ("unnest",) * len(call.expressions))
-        if isinstance(call, exp.Unnest):
-            constructs.only_known(call)
-            for item in call.expressions:
-                self._expression(item, scope)
-        elif isinstance(call, exp.Func | exp.Dot):
-            self._expression(call, scope)
-            name = nodes.function_name(call)
-            columns = vocabulary.FUNCTION_COLUMNS.get(name, (name or None,))
-        else:
-            raise constructs.unknown(call)
-        if isinstance(node, exp.Table) and nodes.optional_name(node.args.get("db")) not in (None, "pg_catalog"):
-            raise constructs.foreign_function()
-        alias_name = nodes.alias(alias) if alias is not None else ""
-        if alias_name and len(columns) == 1:
-            columns = (alias_name,)  # PostgreSQL's rule for functions of one column
-        offset = call.args.get("offset")
-        if isinstance(offset, exp.Identifier):
-            alias_columns = (*_alias_columns(alias), nodes.name(offset))
-            return Source(alias_name or name, alias_columns)
-        if node.args.get("ordinality") or offset:
-            columns = (*columns, "ordinality")
-        return Source(alias_name or name, _renamed(columns, alias) if alias is not None else columns)
-
-    def _sample(self, sample: Node, scope: Scope) -> None:
-        constructs.only_known(sample)
-        method = sample.args.get("method")
-        if not isinstance(method, exp.Var) or method.name.upper() not in ("BERNOULLI", "SYSTEM"):
-            raise constructs.unknown(sample)
-        for key in ("percent", "seed"):
-            if part := sample.args.get(key):
-                self._expression(part, scope)
+    def _optional(self, identifier: Node | None) -> str | None:
+        return None if identifier is None else self.take(identifier)
 
     # Sorting and grouping: the places where a bare name may be an output column
 
@@ -253,7 +166,7 @@ class Resolver:
                 self._sort_key(ordered.this, scope, outputs)
         for key in ("limit", "offset"):
             if part := node.args.get(key):
-                self._expression(part, scope)
+                self.expression(part, scope)
 
     def _combined_modifiers(self, node: Node, scope: Scope, outputs: Columns) -> None:
         """ORDER BY after a bracket or UNION: PostgreSQL may hand it to the query inside, so only outputs are safe."""
@@ -261,8 +174,8 @@ class Resolver:
             for ordered in order.expressions:
                 constructs.only_known(ordered)
                 key = nodes.bare(ordered.this)
-                name = nodes.plain_name(key)
-                if not isinstance(key, exp.Literal) and (name is None or name not in outputs):
+                name = self._plain_name(key)
+                if not isinstance(key, exp.Literal) and (name is None or not _names(outputs, name)):
                     raise NotPermitted(
                         "After UNION or a bracket, ORDER BY takes the name or number of an output column.",
                         rule="syntax",
@@ -270,19 +183,21 @@ class Resolver:
                     )
         for key in ("limit", "offset"):
             if part := node.args.get(key):
-                self._expression(part, scope)
+                self.expression(part, scope)
+
+    def _plain_name(self, item: Node) -> str | None:
+        """The name of an unqualified column, accounted for, else None."""
+        if nodes.plain_name(item) is None:
+            return None
+        return self.take(item.this)
 
     def _sort_key(self, item: Node, scope: Scope, outputs: Columns) -> None:
         item = nodes.bare(item)
-        if isinstance(item, exp.Parameter):
-            raise NotPermitted(
-                "A placeholder cannot be a sort key: it would sort by a constant.",
-                rule="placeholder",
-                hint="Write the column's name into the statement.",
-            )
-        name = nodes.plain_name(item)
-        if name is None or name not in outputs:
-            self._expression(item, scope)
+        if constructs.is_placeholder(item):
+            raise constructs.constant_key()
+        name = self._plain_name(item)
+        if name is None or not (_names(outputs, name) or (name in outputs and not scope.hides(name))):
+            self.expression(item, scope)
 
     def _grouping(self, item: Node, scope: Scope, outputs: Columns) -> None:
         item = nodes.bare(item)
@@ -290,27 +205,27 @@ class Resolver:
             for child in nodes.children(item):
                 self._grouping(child, scope, outputs)
             return
-        name = nodes.plain_name(item)
+        name = self._plain_name(item)
         # The reverse of ORDER BY: columns of FROM come before output columns.
-        if name is not None and not scope.has_local(name) and name in outputs:
+        if name is not None and not scope.has_local(name) and _names(outputs, name):
             return
-        if isinstance(item, exp.Parameter):
-            self._sort_key(item, scope, outputs)
-        self._expression(item, scope)
+        if constructs.is_placeholder(item):
+            raise constructs.constant_key()
+        self.expression(item, scope)
 
     # Expressions
 
-    def _expression(self, root: Node, scope: Scope) -> None:
+    def expression(self, root: Node, scope: Scope) -> None:
         """Every node below `root`. Iterative: a chain of a thousand ORs is a deep tree."""
         waiting: list[Node] = [root]
         while waiting:
             node = waiting.pop()
             if isinstance(node, exp.Query):
-                self._query(node, scope)
+                self.query(node, scope)
             elif isinstance(node, exp.Column):
                 self._column(node, scope)
             elif isinstance(node, exp.Identifier):
-                scope.check_name(nodes.name(node))  # sqlglot leaves columns bare where it sees a lambda
+                scope.check_name(self.take(node))  # sqlglot leaves columns bare where it sees a lambda
             else:
                 waiting += self._parts(node, scope)
 
@@ -319,9 +234,9 @@ class Resolver:
         if isinstance(node.this, exp.Star):
             scope.check_row(self._row(node, scope))
         elif table := node.args.get("table"):
-            scope.check_column(nodes.optional_name(node.args.get("db")), nodes.name(table), nodes.name(node.this))
+            scope.check_column(self._optional(node.args.get("db")), self.take(table), self.take(node.this))
         else:
-            scope.check_name(nodes.name(node.this))
+            scope.check_name(self.take(node.this))
 
     def _parts(self, node: Node, scope: Scope) -> Iterable[Node]:
         """The parts of a construct that remain to be checked."""
@@ -332,20 +247,12 @@ class Resolver:
             return ()
         if isinstance(node, exp.Kwarg):
             return (node.expression,)
+        if isinstance(node, exp.Collate):
+            self.take(constructs.collation(node))
+            return (node.this,)
         if isinstance(node, exp.Dot):
             return (constructs.of_pg_catalog(node),)
-        if isinstance(node, exp.Star):
-            if not isinstance(node.parent, exp.Count):
-                raise constructs.unknown(node)
-            return ()
-        if isinstance(node, exp.Var):
-            constructs.check_var(node)
-            return ()
-        if isinstance(node, exp.DataType):
-            constructs.check_type(node)
-            return ()
-        if isinstance(node, exp.Parameter | exp.Placeholder):
-            constructs.check_placeholder(node)
+        if constructs.is_leaf(node):
             return ()
         constructs.check_kind(node)
         return nodes.children(node)
@@ -353,30 +260,16 @@ class Resolver:
     def _window(self, node: exp.Window, scope: Scope) -> Iterable[Node]:
         constructs.only_known(node)
         inside = [child for key, child in nodes.parts_by_key(node) if key not in ("alias", "this")]
+        for key in ("alias", "this"):
+            if isinstance(name := node.args.get(key), exp.Identifier):
+                self.take(name)
         if isinstance(node.parent, exp.Select) and node.arg_key == "windows":
             for child in inside:  # `this` is the name of the window
-                self._expression(child, scope)
+                self.expression(child, scope)
             return ()
         return (node.this, *inside)
 
 
-def _alias_columns(alias: Node | None) -> Columns:
-    columns = cast(list[Node], [] if alias is None else alias.args.get("columns") or [])
-    for column in columns:
-        if isinstance(column, exp.ColumnDef):
-            constructs.check_type(column.args["kind"])
-            if any(value for key, value in column.args.items() if key not in ("this", "kind")):
-                raise constructs.unknown(column)
-    return tuple(nodes.name(column.this if isinstance(column, exp.ColumnDef) else column) for column in columns)
-
-
-def _renamed(columns: Columns, alias: Node) -> Columns:
-    """The columns under the names of `t(a, b)`; those that it does not reach keep theirs."""
-    names = _alias_columns(alias)
-    return (*names, *columns[len(names) :])
-
-
-def _derived(columns: Columns, alias: Node | None, name: str = "") -> Source:
-    if alias is None:
-        return Source(name, columns)
-    return Source(nodes.alias(alias) or name, _renamed(columns, alias))
+def _names(outputs: Columns, name: str) -> bool:
+    """Whether PostgreSQL is bound to take the name for an output column."""
+    return any(own == name and not isinstance(own, nodes.Inferred) for own in outputs)

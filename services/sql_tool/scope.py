@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from services.runtime.errors import NotPermitted
+from services.sql_tool import hints
 from services.sql_tool.allowlist import SYSTEM_COLUMNS, AllowedTable
+from services.sql_tool.nodes import Inferred
 
 # Output columns of a query in order; None is a column whose name we do not know for certain.
 Columns = tuple[str | None, ...]
@@ -25,6 +26,10 @@ class Source:
         """Whether the column is there and may be read."""
         return column in self.columns
 
+    def surely_has(self, column: str) -> bool:
+        """Whether PostgreSQL is bound to find the column here, too."""
+        return any(own == column and not isinstance(own, Inferred) for own in self.columns)
+
     def hides(self, column: str) -> bool:
         """Whether the column is there and may not be read."""
         return self.table is not None and (column in self.table.hidden or column in SYSTEM_COLUMNS)
@@ -37,11 +42,15 @@ class Source:
 
 @dataclass
 class Scope:
-    """The sources of one query level and the levels around it. `ctes` are the WITH names that FROM may use."""
+    """The sources of one query level and the levels around it. `ctes` are the WITH names that FROM may use.
+
+    `shown` are the columns that `*` stands for.
+    """
 
     sources: list[Source] = field(default_factory=list[Source])
     parent: Scope | None = None
     ctes: Mapping[str, Columns] = field(default_factory=dict[str, Columns])
+    shown: list[str | None] = field(default_factory=list[str | None])
 
     def inner(self, sources: Sequence[Source] = ()) -> Scope:
         """A level inside of this one."""
@@ -60,16 +69,22 @@ class Scope:
     def check_name(self, name: str) -> None:
         """A bare name: a column of the nearest level that has it, else a whole row. Raises NotPermitted (column)."""
         level: Scope | None = self
+        found = False
         while level is not None:
-            if any(source.hides(name) for source in level.sources):
-                raise self.unknown(name)
             if level.has_local(name):
-                return
+                found = True
+                if any(source.surely_has(name) for source in level.sources):
+                    return
             level = level.parent
         row = self._source(name, None)
-        if row is None:
+        if row is not None:
+            self.check_row(row)
+        elif not found:
             raise self.unknown(name)
-        self.check_row(row)
+
+    def hides(self, name: str) -> bool:
+        """Whether a bare name could be a column that may not be read, at this level or around it."""
+        return any(source.hides(name) for source in self._visible())
 
     def check_column(self, schema: str | None, table: str, column: str) -> None:
         """A name with its table. Raises NotPermitted (table, column)."""
@@ -124,9 +139,9 @@ def nearest(name: str, candidates: Sequence[str]) -> str:
     """Words that help to repair a wrong name."""
     if not candidates:
         return ""
-    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    close = hints.nearest(name, candidates)
     listed = ", ".join(candidates[:40])
-    return f"Did you mean `{close[0]}`? Permitted: {listed}." if close else f"Permitted: {listed}."
+    return f"Did you mean `{close}`? Permitted: {listed}." if close else f"Permitted: {listed}."
 
 
 def _unknown(name: str, candidates: Sequence[str | None]) -> NotPermitted:

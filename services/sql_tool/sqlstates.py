@@ -1,7 +1,13 @@
-"""What the server's errors mean to the caller: a model that can repair its statement, or someone who waits for us."""
+"""What the server's errors mean to the caller: a model that can repair its statement, or someone who waits for us.
+
+The server's own words never go out: they quote names that the tenant's file hides ("Perhaps you meant …"), and values
+of rows that a view or a policy hides. A message is made of our words, of what the statement itself says where the error
+is, and of names of PostgreSQL's types.
+"""
 
 import logging
-from collections.abc import AsyncGenerator
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import asyncpg
@@ -14,33 +20,42 @@ from services.runtime.errors import (
     ServiceError,
     SqlError,
 )
+from services.sql_tool import hints, meanings
+from services.sql_tool.allowlist import AllowList
 from services.sql_tool.connections import UNREACHABLE
+from services.sql_tool.meanings import Place
 
 log = logging.getLogger(__name__)
 
-# Data exceptions, cardinality, syntax and names, unsupported features, limits of the program.
-_STATEMENT_CLASSES = ("21", "22", "42", "0A", "54")
-# PostgreSQL's hints here explain types; elsewhere they name columns and tables, hidden ones too.
-_SAFE_HINTS = ("42883", "42725", "42804", "42P18", "22P02")
-_HINTS = {
-    "42803": "Put the column into GROUP BY or into an aggregate.",
-    "22012": "Divide by nullif(x, 0).",
-    "21000": "Add LIMIT 1, an aggregate, or use IN.",
-    "42P18": "Cast the placeholder, such as $1::int.",
-    "0A000": "Write it in another way.",
-}
+# Data exceptions, cardinality, syntax and names, unsupported features, program limits, failed functions of views.
+_STATEMENT_CLASSES = ("21", "22", "42", "44", "0A", "2F", "38", "39", "54", "P0")
+_SPACE = re.compile(r"\s*")
+_SIGN = re.compile(r"[-+*/<>=~!@#%^&|?]+|'[^']{0,40}'?|\S")
+_TYPE_NAMES = (
+    "bigint|integer|smallint|numeric|real|double precision|text|character varying|character|boolean|date|interval|"
+    "timestamp without time zone|timestamp with time zone|time without time zone|time with time zone|timestamp|time|"
+    "uuid|jsonb|json|jsonpath|bytea|inet|cidr|tsvector|tsquery|record|unknown|int4range|int8range|numrange|daterange|"
+    "tsrange|tstzrange"
+)
+_TYPE = re.compile(rf"(?<![\w\"])(?:{_TYPE_NAMES})(?:\[\])?(?![\w\"])")
 
 
 @asynccontextmanager
-async def translated() -> AsyncGenerator[None]:
-    """Turns the driver's exceptions into those of this project."""
+async def translated(sql: str = "", allowed: AllowList | None = None) -> AsyncGenerator[None]:
+    """Turns the driver's exceptions into those of this project.
+
+    `sql` is the statement as the model wrote it; without it the statement is ours, and nobody can repair it.
+    """
     try:
         yield
     except asyncpg.PostgresError as error:
-        raise _meaning(error) from None
+        raise meaning(error, sql, allowed) from None
     except asyncpg.UnsupportedClientFeatureError:
         raise SqlError(
-            "A column has a value that cannot be sent.", sqlstate="0A000", hint="Cast it to text, or use to_jsonb(…)."
+            "A column has a value that cannot be sent.",
+            sqlstate="0A000",
+            code="unsupported",
+            hint="Cast it to text, or use to_jsonb(…).",
         ) from None
     except UNREACHABLE as error:
         if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):  # the driver's DataError
@@ -51,26 +66,54 @@ async def translated() -> AsyncGenerator[None]:
         raise DependencyFailed("The tenant's database does not answer.", dependency="postgresql") from None
 
 
-def _meaning(error: asyncpg.PostgresError) -> ServiceError:
+def meaning(error: asyncpg.PostgresError, sql: str = "", allowed: AllowList | None = None) -> ServiceError:
+    """The error as the caller may see it."""
     sqlstate = str(error.sqlstate or "")
-    if sqlstate == "57014":
-        return DeadlineExceeded("The statement took too long.", stage="sql")
-    if sqlstate == "42501":
-        return NotPermitted("The database's role may not read this.", rule="column", hint="Use the described columns.")
+    if (known := _NOT_REPAIRABLE.get(sqlstate)) is not None:
+        return known()
     if sqlstate in ("53400", "53100", "53200"):
-        return SqlError(
-            "The statement needs too much memory or disk.", sqlstate=sqlstate, hint="Filter or aggregate more."
-        )
-    if sqlstate == "55P03":
-        return DependencyFailed("A table is locked by another session.", dependency="postgresql")
-    if sqlstate[:2] not in _STATEMENT_CLASSES:
+        message, hint = "The statement needs too much memory or disk.", "Filter or aggregate more."
+        return SqlError(message, sqlstate=sqlstate, code="too_large", hint=hint)
+    if not sql or sqlstate[:2] not in _STATEMENT_CLASSES:
         log.warning("a tenant's database refused", extra={"sqlstate": sqlstate})
         return DependencyFailed("The tenant's database does not answer.", dependency="postgresql")
-    hint = _HINTS.get(sqlstate) or (getattr(error, "hint", None) if sqlstate in _SAFE_HINTS else None)
-    position = getattr(error, "position", None)
-    return SqlError(_sentence(error), sqlstate=sqlstate, position=str(position or ""), hint=str(hint or ""))
+    position = _position(error, sql)
+    found = meanings.of(sqlstate, Place(_word(sql, position), _types(error), sql, allowed))
+    return SqlError(found.message, sqlstate=sqlstate, code=found.code, position=str(position or ""), hint=found.hint)
 
 
-def _sentence(error: asyncpg.PostgresError) -> str:
-    text = str(getattr(error, "message", None) or "The statement is wrong")
-    return text[:1].upper() + text[1:300].rstrip(".") + "."
+def _position(error: asyncpg.PostgresError, sql: str) -> int | None:
+    """Where in the model's text, counted from 1; the server counts from the EXPLAIN that may stand before it."""
+    position, sent = getattr(error, "position", None), getattr(error, "query", None)
+    if not position or getattr(error, "internal_query", None):
+        return None
+    before = len(sent) - len(sql) if isinstance(sent, str) and sent.endswith(sql) else 0
+    at = int(str(position)) - before
+    return at if 0 < at <= len(sql) + 1 else None
+
+
+def _word(sql: str, position: int | None) -> str:
+    if position is None:
+        return ""
+    space = _SPACE.match(sql, position - 1)
+    start = space.end() if space else position - 1
+    if name := hints.name_at(sql, start + 1):
+        return name
+    found = _SIGN.match(sql, start)
+    return found.group() if found else ""
+
+
+def _types(error: asyncpg.PostgresError) -> tuple[str, ...]:
+    """PostgreSQL's own types in the server's message, before anything that it quotes."""
+    text = str(getattr(error, "message", None) or "").split('"')[0][:300]
+    return tuple(dict.fromkeys(_TYPE.findall(text)))
+
+
+_NOT_REPAIRABLE: Mapping[str, Callable[[], ServiceError]] = {
+    "25006": lambda: NotPermitted("Only reading is permitted.", rule="write", hint="Write one SELECT."),
+    "42501": lambda: NotPermitted(
+        "The database's role may not read this.", rule="column", hint="Use the described columns."
+    ),
+    "55P03": lambda: DependencyFailed("A table is locked by another session.", dependency="postgresql"),
+    "57014": lambda: DeadlineExceeded("The statement took too long.", stage="sql"),
+}

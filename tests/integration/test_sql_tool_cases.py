@@ -101,9 +101,9 @@ def stage_of(error):
 async def test_a_statement_of_the_corpus_is_judged_as_it_should_be(case, tool, tenants_by_allow):
     call = tool.query(tenants_by_allow[key_of(case)], case["sql"], json.dumps(case["params"]), max_rows=1000)
     if case["expect"] == "allow":
-        result, tables = await call
-        assert result.columns
-        assert set(tables) <= {name if "." in name else f"public.{name}" for name in case["allow"]["tables"]}
+        answer = await call
+        assert answer.result.columns
+        assert set(answer.tables) <= {name if "." in name else f"public.{name}" for name in case["allow"]["tables"]}
         return
     with pytest.raises(ServiceError) as caught:
         await call

@@ -79,3 +79,10 @@ SELECT current_date, current_timestamp, localtimestamp
 SELECT id FROM contracts WHERE amount > ALL (SELECT 5)
 SELECT 1 AS one UNION SELECT 2 ORDER BY one
 SELECT id FROM contracts WHERE signed_on > '2025-01-01' AND (provider, status) = ('a', 'b')
+SELECT id FROM contracts WHERE id IN ($1,$2)
+SELECT make_date($1,$2,$3)
+SELECT id FROM contracts WHERE (id,status)=($1,$2) AND amount<$3*$4
+SELECT $1::text||$2::text||$q$a$q$
+SELECT date_bin('15 minutes', signed_on, '2001-01-01') FROM contracts
+SELECT date_trunc('mon', signed_on) FROM contracts
+SELECT position('a' IN $1), substring(status FROM $2) FROM contracts WHERE status IS DISTINCT FROM $1

@@ -164,7 +164,6 @@ SELECT z.clauses FROM (SELECT * FROM contracts) z
 WITH z AS (TABLE contracts) SELECT clauses FROM z
 WITH z(clauses) AS (SELECT clauses FROM contracts) SELECT 1 FROM z
 WITH RECURSIVE z AS (SELECT 1 AS n UNION ALL SELECT year FROM contracts) SELECT n FROM z
-WITH RECURSIVE z AS (SELECT 1 AS n UNION ALL SELECT n FROM z) SEARCH DEPTH FIRST BY n SET o SELECT * FROM z
 WITH z AS (SELECT 1) SELECT * FROM y
 SELECT id FROM contracts ORDER BY id USING >
 SELECT id FROM contracts WHERE CURRENT OF x
@@ -201,3 +200,79 @@ SELECT contracts.date FROM contracts
 SELECT day FROM contracts
 SELECT "day" FROM contracts
 SELECT count(day) FROM contracts
+SELECT (SELECT clauses FROM unnest(to_tsvector('x')) AS clauses LIMIT 1) FROM contracts
+SELECT (SELECT clauses FROM unnest(to_tsvector('x')) AS t(clauses, b) WHERE c IS NULL LIMIT 1) FROM contracts
+SELECT (SELECT tags FROM (SELECT * FROM providers JOIN (SELECT 1 AS id, 2 AS tags) z USING (id)) q(x, y, w) LIMIT 1) FROM contracts
+SELECT id FROM contracts WHERE NOT json AND c IS NULL
+SELECT id FROM contracts WHERE id = SOME (tags)
+SELECT id FROM contracts WHERE id > ALL (ARRAY[year])
+SELECT ROW(contracts) FROM contracts
+SELECT ROW(id, clauses) FROM contracts
+SELECT ROW(1)::contracts
+SELECT (ROW(id)).f1 FROM contracts
+SELECT id FROM contracts GROUP BY ALL id, clauses
+SELECT * FROM ROWS FROM (unnest(tags), generate_series(1, 2)) AS t(a, b), contracts
+SELECT t.a FROM contracts c, ROWS FROM (unnest(c.tags)) AS t(a)
+SELECT * FROM ROWS FROM (pg_sleep(1)) AS t(a)
+SELECT * FROM ____(generate_series(1, 2)) AS t(a)
+SELECT JSON_OBJECT('a' : id, 'b' : clauses) FROM contracts
+SELECT JSON_OBJECT(status VALUE clauses) FROM contracts
+SELECT JSON_OBJECT(date VALUE 5) FROM contracts
+SELECT JSON_ARRAY(id, clauses) FROM contracts
+SELECT JSON_VALUE(clauses, '$') FROM contracts
+SELECT JSON_VALUE('{}', '$' DEFAULT day ON EMPTY) FROM contracts
+SELECT JSON_VALUE('{}', '$' RETURNING regclass) FROM contracts
+SELECT JSON_QUERY('{}', '$' PASSING tags AS x) FROM contracts
+SELECT JSON_EXISTS('{}', '$' PASSING (SELECT token FROM secrets) AS x)
+SELECT JSON_ARRAYAGG(id ORDER BY clauses) FROM contracts
+SELECT JSON_OBJECTAGG(id VALUE tags) FROM contracts
+SELECT JSON_SERIALIZE(contracts) FROM contracts
+SELECT x.a FROM contracts, JSON_TABLE(clauses, '$' COLUMNS (a text PATH '$')) x
+SELECT x.a FROM JSON_TABLE('{}', '$' COLUMNS (a regclass PATH '$')) x
+SELECT x.a FROM JSON_TABLE('{}', '$' COLUMNS (a text PATH '$' DEFAULT day ON EMPTY)) x, contracts
+SELECT x.clauses FROM JSON_TABLE('{}', '$' COLUMNS (a text PATH '$')) x, contracts
+SELECT clauses IS JSON FROM contracts
+SELECT contracts IS JSON FROM contracts
+SELECT id COLLATE "evil collation" FROM contracts
+SELECT id COLLATE clauses FROM contracts
+SELECT clauses COLLATE "C" FROM contracts
+SELECT day AT LOCAL FROM contracts
+WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t WHERE n < 3) SEARCH DEPTH FIRST BY n SET o SELECT clauses FROM t, contracts
+WITH t AS (SELECT 1 AS n) SELECT o FROM t
+WITH RECURSIVE t AS (SELECT clauses FROM contracts UNION ALL SELECT clauses FROM t) CYCLE clauses SET x USING y SELECT x FROM t
+WITH a AS (SELECT repeat('x', 9000) AS s) SELECT repeat(s, 9000) FROM a
+SELECT repeat('xxxxxxxxxx', 9000)
+SELECT repeat(status, 5000) || repeat(provider, 5000) FROM contracts
+SELECT repeat('x', least(id, $1)) FROM contracts
+SELECT repeat('x', 3 * 100000000)
+SELECT repeat('x', 1_000_000_000)
+SELECT repeat('x', 0x7FFFFFF)
+SELECT repeat('x', 1e9::int)
+SELECT lpad(status, $1) FROM contracts
+SELECT format('%*s', 1000000000, 'x')
+SELECT format(status, id) FROM contracts
+SELECT count(*) FROM generate_series(1, 99999999999)
+SELECT count(*) FROM generate_series(-9999999999, 1, 2)
+SELECT text(contracts) FROM contracts
+SELECT float8(year) FROM contracts
+SELECT "extract"(year, signed_on) FROM contracts
+SELECT interval '1' second(year) FROM contracts
+SELECT make_interval(days := year) FROM contracts
+SELECT '1'::regconfig
+FROM contracts SELECT id
+UNLISTEN *
+NOTIFY x, 'y'
+SELECT id FROM contracts ORDER BY $1::text
+SELECT id FROM contracts ORDER BY CAST($1 AS text) DESC
+SELECT rank() OVER (ORDER BY $1) FROM contracts
+SELECT string_agg(provider, ',' ORDER BY $1) FROM contracts
+SELECT count(*) FROM contracts GROUP BY $1::text
+SELECT INTERVAL $1
+SELECT id AS $1 FROM contracts
+SELECT id FROM contracts WHERE id IN $1
+SELECT extract($1 FROM signed_on) FROM contracts
+SELECT $1,(SELECT token FROM secrets),$2
+SELECT $1,$a$,$2,$a$,(SELECT token FROM secrets)
+SELECT $1,clauses,$2 FROM contracts
+SELECT date_bin('7 days', signed_on, "year") FROM contracts
+SELECT id) FROM contracts

@@ -32,10 +32,19 @@ def one(value, name, array=False):
         ("P1M", "interval", "P1M"),
         ("30 days", "interval", "30 days"),
         ("24:00", "time", "24:00"),
+        ("24:00:00", "time", "24:00:00"),
+        ("$.a", "jsonpath", "$.a"),
+        ("🚀\\u0000", "jsonb", '"\\ud83d\\ude80\\\\u0000"'),
         ({"a": [1, None]}, "jsonb", '{"a":[1,null]}'),
         ("plain", "jsonb", '"plain"'),
         ("6BA7B810-9DAD-11D1-80B4-00C04FD430C8", "uuid", "6ba7b810-9dad-11d1-80b4-00c04fd430c8"),
         (None, "int4", None),
+        ("\\x00ff", "bytea", "\\x00ff"),
+        ("10.0.0.0/8", "cidr", "10.0.0.0/8"),
+        ("0101", "varbit", "0101"),
+        ("[2025-01-01,)", "daterange", "[2025-01-01,)"),
+        ("{[1,2),[5,6)}", "int4multirange", "{[1,2),[5,6)}"),
+        ("Infinity", "float8", float("inf")),
     ],
 )
 def test_a_value_is_taken_for_what_it_is(value, name, expected):
@@ -67,6 +76,16 @@ def test_a_value_is_taken_for_what_it_is(value, name, expected):
         ([1, 2], "int4"),
         ("a\0b", "text"),
         ("00ff", "bytea"),
+        ("\\x0", "bytea"),
+        ("10.0.0.1/8", "cidr"),
+        ("012", "bit"),
+        ("1,5", "int4range"),
+        ("1e400", "float8"),
+        ("2023-W01-1", "timestamp"),
+        ("2023-01-01_10:00:00", "timestamp"),
+        ({"a": "b\0c"}, "jsonb"),
+        ({"a": "\ud800"}, "jsonb"),
+        (json.loads("[" * 600 + "]" * 600), "jsonb"),
     ],
 )
 def test_a_value_of_another_type_is_refused(value, name):
@@ -126,7 +145,7 @@ JSON = st.recursive(
 )
 NAMES = """
 int2 int4 int8 float4 float8 numeric bool text date timestamp timestamptz time timetz interval uuid json jsonb inet
-bytea
+bytea cidr varbit daterange nummultirange macaddr
 """.split()
 
 

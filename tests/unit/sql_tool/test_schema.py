@@ -1,9 +1,13 @@
 """The description for the model: form, budget, and nothing that ends a comment."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from services.runtime.tenants import SqlSource
 from services.sql_tool.allowlist import AllowedTable, of
 from services.sql_tool.catalog import Catalog, Described
-from services.sql_tool.schema import columns_without_values, describe
+from services.sql_tool.schema import columns_without_values, tokens
+from services.sql_tool.schema_text import SchemaText, describe_all
 
 SOURCE = SqlSource.model_validate(
     {
@@ -74,30 +78,52 @@ CREATE TABLE "Big Table" (
 );"""
 
 
+def text(examples=EXAMPLES):
+    return SchemaText(SOURCE, KNOWN, examples)
+
+
 def test_tables_are_described_as_ddl_with_comments():
-    description = describe(SOURCE, KNOWN, EXAMPLES, 2000)
+    description = text().describe(2000)
     assert description.text == TEXT
     assert description.tables == ("public.providers", "public.contracts", "public.Big Table")
 
 
 def test_examples_go_first_then_descriptions_then_tables():
-    full = len(TEXT)
-    no_examples = describe(SOURCE, KNOWN, EXAMPLES, (full - 1) // 4).text
+    no_examples = text().describe(tokens(TEXT) - 1).text
     assert "Examples" not in no_examples
     assert "Companies" in no_examples
-    bare = describe(SOURCE, KNOWN, EXAMPLES, (len(no_examples) - 1) // 4).text
+    bare = text().describe(tokens(no_examples) - 1).text
     assert "Companies" not in bare
     assert "Unit: EUR" in bare
-    fewer = describe(SOURCE, KNOWN, EXAMPLES, (len(bare) - 1) // 4)
+    fewer = text().describe(tokens(bare) - 1)
     assert "more tables are not shown" in fewer.text
     assert len(fewer.tables) < 3
-    assert len(fewer.text) <= len(bare)
+    assert tokens(fewer.text) < tokens(bare)
 
 
 def test_the_question_decides_which_tables_stay():
-    bare = describe(SOURCE, KNOWN, {}, 66, "importe of contratos").tables
+    bare = text({}).describe(120, "importe of contratos").tables
     assert "public.contracts" in bare
-    assert "public.providers" not in bare
+    assert "public.Big Table" not in bare
+
+
+def test_a_question_about_nothing_there_is_as_none():
+    assert text().describe(150, "horóscopo").text == text().describe(150).text
+
+
+@given(st.integers(1, 300), st.sampled_from(["", "importe", "companies with a name", "state in force"]))
+def test_the_budget_holds(budget, question):
+    assert tokens(text().describe(budget, question).text) <= max(budget, tokens("-- 3 more tables are not shown"))
+
+
+def test_several_sources_share_the_budget():
+    other = SqlSource.model_validate(
+        {"name": "away", "description": "Another.", "dsn_secret": "x", "tables": {"t": {"columns": {"a": {}}}}}
+    )
+    description = describe_all([text(), other], 2000)
+    assert description.text.startswith("-- Source main.\nCREATE TABLE providers")
+    assert description.text.endswith("-- Source away: Another. It does not answer at the moment.")
+    assert tokens(describe_all([text(), text()], 200).text) <= 200
 
 
 def test_only_text_columns_without_declared_values_are_sampled():
