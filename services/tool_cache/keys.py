@@ -11,13 +11,14 @@ import json
 import math
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from json.encoder import encode_basestring
 from typing import Any, cast
 
 from services.runtime.errors import InvalidField
 
 # Part of every key: another canonical form makes what is stored unreachable, not misread.
-_SCHEMA = b"v2"
+_SCHEMA = "v3"
 _LONGEST_ARGUMENTS = 64 * 1024
 _LONGEST_VERSION = 512
 _DEEPEST = 64
@@ -26,20 +27,29 @@ _TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 
 @dataclass(frozen=True)
 class CallKey:
-    """Identifies one call of one tenant. `arguments` is the canonical form."""
+    """Identifies one call of one tenant: equal where `material` is.
+
+    `arguments` is the canonical form; `access` stands for the caller's labels; `day` is the date that the call's words
+    depend on, if they do; `material` is all of it as bytes and `digest` its SHA-256 in hex.
+    """
 
     tenant: str
     tool: str
     version: str
+    access: str
     arguments: str
-    digest: str = field(compare=False)
+    day: str
+    material: bytes
+    digest: str
 
 
 class _Number(str):
     """A number with a fraction or an exponent, as it was written."""
 
 
-def call_key(tenant: str, tool: str, version: str, arguments_json: str, labels: Collection[str] = ()) -> CallKey:
+def call_key(
+    tenant: str, tool: str, version: str, arguments_json: str, labels: Collection[str] = (), day: str = ""
+) -> CallKey:
     """The key of a call by someone who holds `labels`: other labels open other documents.
 
     Raises InvalidField for what is no tool name or no proper JSON object.
@@ -47,13 +57,42 @@ def call_key(tenant: str, tool: str, version: str, arguments_json: str, labels: 
     require_tool(tool, "call.tool")
     if len(version) > _LONGEST_VERSION:
         raise InvalidField(f"`call.version` must have at most {_LONGEST_VERSION} characters.", field="call.version")
-    arguments = canonical(arguments_json)
-    digest = hashlib.sha256()
-    access = json.dumps(sorted(set(labels)))
-    for part in (_SCHEMA, *(text.encode() for text in (tenant, access, tool, version, arguments))):
-        # With its length before it, no part can run into the next one.
-        digest.update(len(part).to_bytes(8, "big") + part)
-    return CallKey(tenant, tool, version, arguments, digest.hexdigest())
+    access = json.dumps(sorted(set(labels))) if labels else "[]"
+    return _made(tenant, tool, version, access, canonical(arguments_json), day)
+
+
+def argument_text(key: CallKey, argument: str) -> str:
+    """The call's free text. Raises InvalidField when `argument` names no text among its arguments."""
+    text = _read(key.arguments).get(argument)
+    if not isinstance(text, str) or isinstance(text, _Number):
+        raise InvalidField(
+            "`call.semantic_argument` names no text among the arguments.", field="call.semantic_argument"
+        )
+    return text
+
+
+def scope(key: CallKey, argument: str) -> str:
+    """What calls must have in common before the texts of `argument` are compared: SHA-256 in hex of all the rest."""
+    others = {name: value for name, value in _read(key.arguments).items() if name != argument}
+    parts = key.tenant, key.access, key.tool, key.version, argument, _write(others, 0)
+    return hashlib.sha256(_joined(_SCHEMA, *parts)).hexdigest()
+
+
+def with_text(key: CallKey, argument: str, text: str, day: str = "") -> CallKey:
+    """The key of the same call with another text."""
+    arguments = _write({**_read(key.arguments), argument: text}, 0)
+    return _made(key.tenant, key.tool, key.version, key.access, arguments, day)
+
+
+def _made(tenant: str, tool: str, version: str, access: str, arguments: str, day: str) -> CallKey:
+    material = _joined(_SCHEMA, tenant, access, tool, version, day, arguments)
+    return CallKey(tenant, tool, version, access, arguments, day, material, hashlib.sha256(material).hexdigest())
+
+
+def _joined(*parts: str) -> bytes:
+    """The parts, each with its length before it: none can run into the next one."""
+    written = [part.encode() for part in parts]
+    return b"".join(len(part).to_bytes(8, "big") + part for part in written)
 
 
 def require_tool(tool: str, field: str) -> None:
@@ -70,10 +109,7 @@ def canonical(arguments_json: str) -> str:
     if len(arguments_json) > _LONGEST_ARGUMENTS:
         raise _refuse(f"has more than {_LONGEST_ARGUMENTS} characters")
     try:
-        value = json.loads(
-            arguments_json, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_refuse_constant
-        )
-        written = _write(value, 0)
+        written = _write(_read(arguments_json), 0)
         written.encode()
     except UnicodeEncodeError:
         raise _refuse("has half a surrogate pair") from None
@@ -81,9 +117,13 @@ def canonical(arguments_json: str) -> str:
         raise _refuse(f"is nested deeper than {_DEEPEST}") from None
     except ValueError:  # not JSON, or an integer of thousands of digits
         raise _refuse("is not valid JSON") from None
-    if not isinstance(value, dict):
+    if not written.startswith("{"):
         raise _refuse("is not a JSON object")
     return written
+
+
+def _read(arguments_json: str) -> dict[str, Any]:
+    return _DECODER.decode(arguments_json)
 
 
 def _refuse(what: str) -> InvalidField:
@@ -112,13 +152,14 @@ def _write(value: Any, depth: int) -> str:
         raise _refuse(f"is nested deeper than {_DEEPEST}")
     if isinstance(value, dict):
         pairs = cast(dict[str, Any], value)
-        return "{" + ",".join(f"{_quote(k)}:{_write(pairs[k], depth + 1)}" for k in sorted(pairs)) + "}"
+        return "{" + ",".join(f"{encode_basestring(k)}:{_write(pairs[k], depth + 1)}" for k in sorted(pairs)) + "}"
     if isinstance(value, list):
         return "[" + ",".join(_write(item, depth + 1) for item in cast(list[Any], value)) + "]"
-    if isinstance(value, _Number):
-        return str(value)
-    return _quote(value)
+    if isinstance(value, str):
+        return str(value) if isinstance(value, _Number) else encode_basestring(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return repr(value)  # an integer
 
 
-def _quote(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_refuse_constant)

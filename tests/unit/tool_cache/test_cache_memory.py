@@ -1,7 +1,8 @@
 """The cache's store in memory: time and room."""
 
 from services.tool_cache.keys import call_key
-from services.tool_cache.store import LOOKED_UP_MS, MemoryStore, Result
+from services.tool_cache.memory_store import MemoryStore
+from services.tool_cache.store import Outcome, Result
 
 
 def key(n):
@@ -22,7 +23,7 @@ async def test_age_and_end_follow_the_clock():
     clock.seconds = 9.5
     assert (await store.get([key(1)]))[0].age_seconds == 9.5
     clock.seconds = 10
-    assert await store.get([key(1)]) == [None]
+    assert (await store.get([key(1)]))[0].value is None
 
 
 async def test_the_least_recently_used_goes_first():
@@ -31,13 +32,22 @@ async def test_the_least_recently_used_goes_first():
         await store.put([Result(key(n), b"v", 10_000)])
     await store.get([key(1)])
     await store.put([Result(key(3), b"v", 10_000)])
-    assert [found is not None for found in await store.get([key(1), key(2), key(3)])] == [True, False, True]
+    assert [found.value for found in await store.get([key(1), key(2), key(3)])] == [b"v", None, b"v"]
 
 
-async def test_a_lookup_is_remembered_for_a_bounded_time():
+async def test_a_tool_may_take_as_long_as_it_wants_and_its_snapshot_still_counts():
     clock = Clock()
     store = MemoryStore(clock=clock)
-    await store.get([key(1)])
-    await store.invalidate("acme", "sql_query")
-    clock.seconds = LOOKED_UP_MS / 1000 + 1
-    assert await store.put([Result(key(1), b"v", 10_000)]) == [True]
+    [found] = await store.get([key(1)])
+    await store.invalidate("acme", "sql_query", ())
+    clock.seconds = 100_000
+    assert await store.put([Result(key(1), b"v", 10_000, snapshot=found.snapshot)]) == [Outcome.OUTDATED]
+
+
+async def test_leases_that_ended_make_room_for_others():
+    clock = Clock()
+    store = MemoryStore(most_entries=3, clock=clock)
+    for n in range(10):
+        clock.seconds = n
+        [found] = await store.get([key(n)], lease_ms=500)
+        assert found.token

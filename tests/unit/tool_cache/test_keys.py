@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.runtime.errors import InvalidField
-from services.tool_cache.keys import call_key, canonical
+from services.tool_cache.keys import argument_text, call_key, canonical, scope, with_text
 
 
 def digest(arguments, tool="t", version="1", tenant="acme"):
@@ -47,6 +47,26 @@ def test_types_numbers_and_missing_values_are_told_apart(arguments):
 
 def test_a_large_integer_stays_exact():
     assert canonical('{"year":2023,"big":9007199254740993}') == '{"big":9007199254740993,"year":2023}'
+
+
+def test_labels_and_the_day_are_part_of_the_key():
+    keys = {
+        call_key("acme", "t", "1", "{}", labels, day).digest
+        for labels in ((), ("hr",), ("hr", "board"), ('hr","board',), ("*",))
+        for day in ("", "2025-03-01", "2025-03-02")
+    }
+    assert len(keys) == 15
+    assert call_key("acme", "t", "1", "{}", ("a", "b")) == call_key("acme", "t", "1", "{}", ["b", "a", "b"])
+
+
+def test_a_field_that_a_tool_gets_later_makes_another_key():
+    assert digest('{"query":"q"}') != digest('{"query":"q","new":null}')
+
+
+def test_calls_are_equal_exactly_where_their_material_is():
+    one, same, other = (call_key("acme", "t", "1", text) for text in ('{"a":1,"b":2}', '{"b":2,"a":1}', '{"a":1}'))
+    assert (one, one.material) == (same, same.material)
+    assert one.material != other.material
 
 
 def test_every_part_of_the_key_matters_and_none_runs_into_the_next():
@@ -103,6 +123,39 @@ def test_an_improper_tool_name_is_refused(tool):
 def test_a_version_beyond_bounds_is_refused():
     with pytest.raises(InvalidField, match=r"call\.version"):
         digest("{}", version="x" * 513)
+
+
+def web(arguments, **fields):
+    return call_key("acme", "web_search", fields.pop("version", "1"), arguments, **fields)
+
+
+def test_a_scope_holds_all_but_the_text():
+    base = scope(web('{"query":"a","top_k":5,"ratio":0.10}'), "query")
+    assert scope(web('{"ratio":0.10,"top_k":5,"query":"another"}'), "query") == base
+    others = [
+        scope(web('{"query":"a","top_k":6,"ratio":0.10}'), "query"),
+        scope(web('{"query":"a","top_k":5,"ratio":0.1}'), "query"),
+        scope(web('{"query":"a","top_k":5}'), "query"),
+        scope(web('{"query":"a","top_k":5,"ratio":0.10}', version="2"), "query"),
+        scope(web('{"query":"a","top_k":5,"ratio":0.10}', labels=["hr"]), "query"),
+        scope(call_key("other", "web_search", "1", '{"query":"a","top_k":5,"ratio":0.10}'), "query"),
+        scope(call_key("acme", "vector_search", "1", '{"query":"a","top_k":5,"ratio":0.10}'), "query"),
+        scope(web('{"query":"a","top_k":5,"ratio":0.10,"q":"x"}'), "q"),
+    ]
+    assert len({base, *others}) == len(others) + 1
+
+
+def test_another_text_leads_to_the_key_of_the_call_with_that_text():
+    asked = web('{"query":"one","ratio":1.50}', labels=["hr"])
+    meant = web('{"ratio":1.50,"query":"\\"two\\""}', labels=["hr"], day="2025-03-01")
+    assert with_text(asked, "query", '"two"', "2025-03-01") == meant
+    assert argument_text(meant, "query") == '"two"'
+
+
+@pytest.mark.parametrize("arguments", ["{}", '{"query":1}', '{"query":1.5}', '{"query":null}', '{"query":["a"]}'])
+def test_what_is_no_text_is_refused_as_one(arguments):
+    with pytest.raises(InvalidField, match=r"call\.semantic_argument"):
+        argument_text(web(arguments), "query")
 
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
