@@ -30,6 +30,7 @@ class Answer:
         self._steps: dict[int, dict[str, Any]] = {}
         self._calls: dict[str, dict[str, Any]] = {}
         self._degraded: list[dict[str, str]] = []
+        self._oldest_s: float | None = None
 
     def add(self, event: pb.RunResponse) -> dict[str, Any] | None:
         """Takes the next event; returns it as a step for people to watch, if it is one."""
@@ -71,7 +72,7 @@ class Answer:
             "iterations": end.iterations,
             "steps": [self._steps[iteration] for iteration in sorted(self._steps)],
             "degraded": self._degraded,
-            "cache": {"mode": self._cache_mode, "hits": end.cache_hit_count},
+            "cache": {"mode": self._cache_mode, "hits": end.cache_hit_count, "oldest_age_s": self._oldest_s},
             "timings_ms": self.timings_ms(),
             "tokens": {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens},
         }
@@ -160,6 +161,9 @@ class Answer:
             "duration_ms": _ms(ended.duration),
             "summary": ended.summary,
         }
+        if ended.from_cache:
+            facts["cache"] = _cache(ended)
+            self._oldest_s = max(self._oldest_s or 0, facts["cache"]["age_s"])
         # How documents were searched, where that is more than the arguments say.
         if ended.queries:
             facts["queries"] = list(ended.queries)
@@ -172,6 +176,14 @@ class Answer:
             call.update(facts)
         named = {"iteration": ended.iteration, "call_id": ended.call_id, "tool": ended.tool}
         return {"event": "tool_call_finished", **named, **facts}
+
+
+def _cache(ended: pb.ToolCallFinished) -> dict[str, Any]:
+    """How old a result is, and what it was made for where that is other words than the call's."""
+    facts: dict[str, Any] = {"kind": "exact", "age_s": round(_ms(ended.cache_age) / 1000, 1)}
+    if ended.cache_matched_text:
+        facts.update(kind="semantic", matched=ended.cache_matched_text, similarity=round(ended.cache_similarity, 4))
+    return facts
 
 
 def _annotation(citation: pb.Citation, text: str) -> dict[str, Any]:

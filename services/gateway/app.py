@@ -13,6 +13,7 @@ from services.gateway.admission import Admission
 from services.gateway.chat import Chat
 from services.gateway.clients import Clients
 from services.gateway.collections import Collections
+from services.gateway.data_loads import DataLoads
 from services.gateway.documents import Documents
 from services.gateway.edge import Edge
 from services.gateway.errors import HANDLERS, ApiError, answer_failure
@@ -59,7 +60,8 @@ def create_app(
 
 def _routes(clients: Clients, pool: ModelPool, chat: Chat, readiness: Readiness) -> list[BaseRoute]:
     models, search, uploads = Models(clients, pool), Search(clients), Uploads(clients)
-    documents, collections, status = Documents(clients), Collections(clients), Status(readiness)
+    documents, collections, loads = Documents(clients), Collections(clients), DataLoads(clients)
+    status = Status(readiness)
     return [
         _route("POST", "/v1/chat/completions", chat.complete, openapi_extra=_CHAT_BODY),
         _route("GET", "/v1/models", models.list_all),
@@ -78,6 +80,7 @@ def _routes(clients: Clients, pool: ModelPool, chat: Chat, readiness: Readiness)
         _route("DELETE", "/v1/collections/{name}", collections.delete),
         _route("POST", "/v1/collections/{name}/migrate", collections.migrate, status_code=202),
         _route("DELETE", "/v1/collections/{name}/migrate", collections.cancel_migration),
+        _route("POST", "/v1/data-loads", loads.create, status_code=204),
         _route("GET", "/v1/usage", status.usage),
         _route("POST", "/v1/responses", not_offered, include_in_schema=False),
         _route("POST", "/v1/feedback", not_offered, include_in_schema=False),

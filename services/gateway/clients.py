@@ -14,6 +14,7 @@ from sabueso.ingestion.v1 import ingestion_pb2, ingestion_pb2_grpc
 from sabueso.orchestrator.v1 import orchestrator_pb2, orchestrator_pb2_grpc
 from sabueso.reranking.v1 import reranking_pb2, reranking_pb2_grpc
 from sabueso.retrieval.v1 import retrieval_pb2, retrieval_pb2_grpc
+from sabueso.tool_cache.v1 import tool_cache_pb2, tool_cache_pb2_grpc
 from sabueso.web_tool.v1 import web_tool_pb2, web_tool_pb2_grpc
 from services.runtime import errors
 from services.runtime.channels import connect
@@ -30,6 +31,7 @@ DESCRIPTORS: Mapping[str, ServiceDescriptor] = {
     "embedding": embedding_pb2.DESCRIPTOR.services_by_name["EmbeddingService"],
     "reranking": reranking_pb2.DESCRIPTOR.services_by_name["RerankingService"],
     "web_tool": web_tool_pb2.DESCRIPTOR.services_by_name["WebToolService"],
+    "tool_cache": tool_cache_pb2.DESCRIPTOR.services_by_name["ToolCacheService"],
 }
 
 
@@ -43,6 +45,7 @@ class Clients:
     embedding: "embedding_pb2_grpc.EmbeddingServiceAsyncStub"
     reranking: "reranking_pb2_grpc.RerankingServiceAsyncStub"
     web_tool: "web_tool_pb2_grpc.WebToolServiceAsyncStub"
+    tool_cache: "tool_cache_pb2_grpc.ToolCacheServiceAsyncStub"
     health: Mapping[str, Any]  # of HealthStub, which is typed for blocking channels only
 
 
@@ -60,6 +63,7 @@ async def connected(addresses: Mapping[str, str]) -> AsyncGenerator[Clients]:
             embedding=embedding_pb2_grpc.EmbeddingServiceStub(channels["embedding"]),
             reranking=reranking_pb2_grpc.RerankingServiceStub(channels["reranking"]),
             web_tool=web_tool_pb2_grpc.WebToolServiceStub(channels["web_tool"]),
+            tool_cache=tool_cache_pb2_grpc.ToolCacheServiceStub(channels["tool_cache"]),
             health={service: health_pb2_grpc.HealthStub(channel) for service, channel in channels.items()},
         )
 

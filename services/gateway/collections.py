@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse
 from sabueso.retrieval.v1 import retrieval_pb2 as pb
 from services.gateway.admission import caller_of
 from services.gateway.clients import CALL_SECONDS, Clients, answer_of
+from services.gateway.results_cache import forget_searches
 from services.runtime import errors
 
 
@@ -97,13 +98,16 @@ class Collections:
             index=known.index if asked.index is None else _index(asked.index),
         )
         call = self._clients.retrieval.PutCollection(pb.PutCollectionRequest(collection=wanted), timeout=CALL_SECONDS)
-        return JSONResponse(_fields((await answer_of("retrieval", call)).collection))
+        stored = (await answer_of("retrieval", call)).collection
+        await forget_searches(self._clients, name)
+        return JSONResponse(_fields(stored))
 
     async def delete(self, request: Request, name: str) -> JSONResponse:
         """Deletes a collection with all its documents."""
         caller_of(request).require("documents")
         call = self._clients.retrieval.DeleteCollection(pb.DeleteCollectionRequest(name=name), timeout=CALL_SECONDS)
         count = (await answer_of("retrieval", call)).document_count
+        await forget_searches(self._clients, name)
         return JSONResponse({"name": name, "object": "collection", "deleted": True, "document_count": count})
 
     async def migrate(self, request: Request, name: str, asked: MigrateRequest | None = None) -> JSONResponse:

@@ -17,6 +17,7 @@ class Settings(ServerSettings):
     embedding_address: str = Field(default="localhost:50051", description="Embedding, `host:port`.")
     reranking_address: str = Field(default="localhost:50051", description="Reranking, `host:port`.")
     web_tool_address: str = Field(default="localhost:50051", description="Web tool, `host:port`.")
+    tool_cache_address: str = Field(default="localhost:50051", description="Tool cache, `host:port`.")
     valkey_url: str = Field(default="redis://localhost:6379", description="Valkey or Redis that counts the limits.")
     tenants_dir: Path = Field(default=Path(".sabueso/tenants"), description="Folder of the tenants' files.")
     model_url: str = Field(

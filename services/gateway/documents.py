@@ -15,6 +15,7 @@ from sabueso.ingestion.v1 import ingestion_pb2 as ingestion
 from sabueso.retrieval.v1 import retrieval_pb2 as retrieval
 from services.gateway.admission import caller_of
 from services.gateway.clients import CALL_SECONDS, Clients, answer_of
+from services.gateway.results_cache import forget_searches
 from services.gateway.search import passage_fields
 from services.gateway.uploads import STATUSES
 from services.runtime import errors
@@ -108,6 +109,7 @@ class Documents:
                 retrieval.DeleteDocumentRequest(document_id=document_id), timeout=CALL_SECONDS
             )
             chunk_count = (await answer_of("retrieval", call)).chunk_count
+            await forget_searches(self._clients)
         except errors.NotFound:
             if not stopped:
                 raise

@@ -58,6 +58,7 @@ async def build(settings: Settings) -> AsyncGenerator[Gateway]:
                     "embedding": settings.embedding_address,
                     "reranking": settings.reranking_address,
                     "web_tool": settings.web_tool_address,
+                    "tool_cache": settings.tool_cache_address,
                 }
             )
         )

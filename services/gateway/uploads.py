@@ -167,7 +167,8 @@ class Uploads:
         return await self._from_page(asked, asked.url or "")
 
     async def _from_page(self, asked: DocumentRequest, url: str) -> _Document:
-        call = self._clients.web_tool.Fetch(web.FetchRequest(url=url, max_chars=_MAX_PAGE_CHARS), timeout=CALL_SECONDS)
+        request = web.FetchRequest(url=url, max_chars=_MAX_PAGE_CHARS, for_ingestion=True)
+        call = self._clients.web_tool.Fetch(request, timeout=CALL_SECONDS)
         page = await answer_of("web_tool", call)
         if page.status_code >= 400:
             message = f"url: the page answered with status {page.status_code}."

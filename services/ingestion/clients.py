@@ -1,8 +1,9 @@
-"""The embedding and retrieval services as `document.py` wants them. Converts their failures into ours."""
+"""The services around as `document.py` wants them. Converts their failures into ours."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from grpc import aio
 
@@ -10,6 +11,8 @@ from sabueso.embedding.v1 import embedding_pb2 as embedding_pb
 from sabueso.embedding.v1 import embedding_pb2_grpc as embedding_rpc
 from sabueso.retrieval.v1 import retrieval_pb2 as retrieval_pb
 from sabueso.retrieval.v1 import retrieval_pb2_grpc as retrieval_rpc
+from sabueso.tool_cache.v1 import tool_cache_pb2 as cache_pb
+from sabueso.tool_cache.v1 import tool_cache_pb2_grpc as cache_rpc
 from services.ingestion.cutting.chunking import Chunk, Chunking, Strategy
 from services.ingestion.document import Collection, Description, Model, StoredDocument
 from services.runtime import errors
@@ -18,10 +21,13 @@ log = logging.getLogger(__name__)
 
 EMBEDDING = embedding_pb.DESCRIPTOR.services_by_name["EmbeddingService"]
 RETRIEVAL = retrieval_pb.DESCRIPTOR.services_by_name["RetrievalService"]
+TOOL_CACHE = cache_pb.DESCRIPTOR.services_by_name["ToolCacheService"]
 
 _MOST_COUNTED, _MOST_EMBEDDED = 4096, 32
 _MOST_CHARACTERS = 2_000_000
 _SHORT_SECONDS = 10
+# A document is ready whether or not the cache hears of it.
+_FORGET_SECONDS = 2
 _EMBED_SECONDS = 120
 _STORE_SECONDS = 600
 
@@ -156,7 +162,9 @@ class RetrievalClient:
             if isinstance(known, errors.NotFound):
                 return None
             raise known from error
-        return StoredDocument(document.content_hash, document.title, document.chunk_count, document.page_count)
+        return StoredDocument(
+            document.content_hash, document.title, document.chunk_count, document.page_count, document.collection
+        )
 
     async def put(self, document: Description, chunks: Iterator[tuple[Chunk, bytes]]) -> int:
         """See Index."""
@@ -165,6 +173,22 @@ class RetrievalClient:
         except aio.AioRpcError as error:
             raise _understood(error, "retrieval") from error
         return answer.chunk_count
+
+
+class ToolCacheClient:
+    """ResultCache over gRPC."""
+
+    def __init__(self, channel: aio.Channel) -> None:
+        self._stub = cache_rpc.ToolCacheServiceStub(channel)
+
+    async def forget(self, collections: AbstractSet[str]) -> None:
+        """See ResultCache."""
+        # Searches that named no collection are known by the star.
+        request = cache_pb.InvalidateRequest(sources=[f"collection:{name}" for name in (*sorted(collections), "*")])
+        try:
+            await self._stub.Invalidate(request, timeout=_FORGET_SECONDS)
+        except aio.AioRpcError as error:
+            log.warning("cached searches were not forgotten", extra={"code": error.code().name})
 
 
 _STRATEGIES: dict[int, Strategy] = {

@@ -18,6 +18,11 @@ class Settings(ServerSettings):
         description="`host:port` of the embedding service; others, after commas, serve collections of other models.",
     )
     retrieval_address: str = Field(default="localhost:50051", description="`host:port` of the retrieval service.")
+    tool_cache_address: str = Field(
+        default="",
+        description="`host:port` of the tool cache, which forgets searches when a document is stored. Empty: it has "
+        "none, and they age out.",
+    )
     valkey_url: SecretStr = Field(
         default=SecretStr("redis://localhost:6379"), description="Valkey or Redis that holds the jobs; it must persist."
     )

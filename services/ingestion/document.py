@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -67,6 +68,7 @@ class StoredDocument:
     title: str
     chunk_count: int
     page_count: int
+    collection: str = ""
 
 
 class Embedder(Protocol):
@@ -125,6 +127,21 @@ class Index(Protocol):
         ...
 
 
+class ResultCache(Protocol):
+    """Answers that were made from documents before."""
+
+    async def forget(self, collections: AbstractSet[str]) -> None:
+        """Forgets those that may have been made from one of the collections. Never raises: they age out anyway."""
+        ...
+
+
+class NoResultCache:
+    """A ResultCache where there is none."""
+
+    async def forget(self, collections: AbstractSet[str]) -> None:
+        """Nothing to do."""
+
+
 class Stopped(Exception):
     """The job is no longer ours: it was cancelled, or another worker has it."""
 
@@ -148,7 +165,7 @@ class Pipeline:
     """Takes a document from file to index. `sizes` are those of collections that set none.
 
     `token_vector_chunks`: longer documents are stored without token vectors. `max_document_chunks`: what retrieval
-    takes; a longer document fails before it is embedded.
+    takes; a longer document fails before it is embedded. `results` forget what was answered before it was stored.
     """
 
     parser: Parser
@@ -159,6 +176,7 @@ class Pipeline:
     sizes: Sizes
     token_vector_chunks: int
     max_document_chunks: int = 20_000
+    results: ResultCache = field(default_factory=NoResultCache)
 
     async def run(self, job: Job, progress: Progress) -> Job:
         """The job in its final state READY. Calls `progress` at each step, which raises Stopped to end it.
@@ -205,6 +223,7 @@ class Pipeline:
         with metrics.STAGE_SECONDS.labels("store").time():
             vectors = self.spool.vectors(submission.job_id, mark).read()
             count = await self.index.put(description, zip(chunks, vectors, strict=True))
+        await self.results.forget({submission.collection, stored.collection if stored else ""} - {""})
         metrics.CHUNKS.inc(count)
         return replace(job, status="READY", reason="", chunk_count=count, total_chunk_count=count)
 

@@ -7,9 +7,17 @@ from grpc import aio
 
 from sabueso.ingestion.v1 import ingestion_pb2 as pb
 from sabueso.ingestion.v1 import ingestion_pb2_grpc as rpc
-from services.ingestion.clients import EMBEDDING, RETRIEVAL, EmbeddingClient, EmbeddingClients, RetrievalClient
+from services.ingestion.clients import (
+    EMBEDDING,
+    RETRIEVAL,
+    TOOL_CACHE,
+    EmbeddingClient,
+    EmbeddingClients,
+    RetrievalClient,
+    ToolCacheClient,
+)
 from services.ingestion.config import Settings
-from services.ingestion.document import Pipeline
+from services.ingestion.document import NoResultCache, Pipeline
 from services.ingestion.jobs import Job, JobStore
 from services.ingestion.parsing import Parser
 from services.ingestion.service import IngestionService
@@ -36,6 +44,7 @@ def build(settings: Settings, jobs: JobStore | None = None, retry: Retry | None 
     spool = Spool(settings.spool_dir / "jobs", settings.max_document_bytes, settings.spool_max_bytes)
     embedding = [connect(address, EMBEDDING) for address in settings.embedding_addresses]
     retrieval = connect(settings.retrieval_address, RETRIEVAL)
+    caches = [connect(address, TOOL_CACHE) for address in filter(None, [settings.tool_cache_address])]
     index = RetrievalClient(retrieval)
     parser = Parser(settings.parse_memory_bytes, settings.parse_timeout_seconds)
     pipeline = Pipeline(
@@ -47,6 +56,7 @@ def build(settings: Settings, jobs: JobStore | None = None, retry: Retry | None 
         settings.sizes,
         settings.token_vector_chunks,
         settings.max_document_chunks,
+        ToolCacheClient(caches[0]) if caches else NoResultCache(),
     )
     workers = Workers(
         jobs,
@@ -65,7 +75,7 @@ def build(settings: Settings, jobs: JobStore | None = None, retry: Retry | None 
         rpc.add_IngestionServiceServicer_to_server,
         pb.DESCRIPTOR.services_by_name["IngestionService"],
         warm_up=_starting(workers, parser),
-        close=_closing(workers, parser, jobs, [*embedding, retrieval]),
+        close=_closing(workers, parser, jobs, [*embedding, retrieval, *caches]),
     )
 
 

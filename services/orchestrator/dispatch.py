@@ -1,22 +1,22 @@
 """Runs the tool calls of one model turn: arguments checked, one cache lookup for all, the rest in parallel."""
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from enum import Enum
+from typing import Any
 
 from opentelemetry import trace
-from pydantic import ValidationError
 
 from services.orchestrator import metrics
+from services.orchestrator.arguments import WrongArguments
 from services.orchestrator.model import Spent, ToolCall
-from services.orchestrator.result_cache import CacheKey, ResultCache
-from services.orchestrator.results import Degraded, Found
-from services.orchestrator.tools import Arguments, Tool
+from services.orchestrator.result_cache import CacheKey, Hit, ResultCache
+from services.orchestrator.results import Degraded, Found, Passages, Rows
+from services.orchestrator.tools import Tool
+from services.orchestrator.turn_cache import CacheMode, TurnCache
 from services.runtime.errors import (
     InvalidField,
     LimitExceeded,
@@ -30,32 +30,31 @@ log = logging.getLogger(__name__)
 _tracer = trace.get_tracer("sabueso")
 # What the model can mend by calling differently. Everything else is the service's fault.
 _MENDABLE = (InvalidField, SqlError, NotPermitted, NotFound, LimitExceeded)
-
-
-class CacheMode(Enum):
-    """How to use the tool cache."""
-
-    USE = "use"
-    REFRESH = "refresh"
-    OFF = "off"
+# Results that come soon after another are stored together with it.
+_LINGER_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a call gave nothing. `degraded` is set when the service, not the call, was at fault."""
+    """Why a call gave nothing. `degraded` is set when the service, not the call, was at fault.
+
+    What helps to mend it: a `hint`, a `code` of the service's closed list, and the `position` in the statement, from 1.
+    """
 
     message: str
     hint: str = ""
     degraded: Degraded | None = None
+    code: str = ""
+    position: str = ""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one call ended."""
+    """How one call ended. `hit` is set where the cache had the result."""
 
     call: ToolCall
     result: Found | Failure
-    from_cache: bool = False
+    hit: Hit | None = None
     duration_seconds: float = 0
 
 
@@ -63,12 +62,13 @@ class Outcome:
 class ToolSet:
     """The tools of one run. `lost` names those that exist but whose service does not answer.
 
-    `spent`: what the tools' own model turns have cost so far.
+    `spent`: what the tools' own model turns have cost so far. `internal`: what they found inside the company.
     """
 
     tools: Mapping[str, Tool]
     lost: Mapping[str, Degraded] = field(default_factory=dict[str, Degraded])
     spent: Spent = field(default_factory=Spent)
+    internal: list[Passages | Rows] = field(default_factory=list[Passages | Rows])
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class _Ready:
     """A call whose arguments are good; `calls` are equal calls of the same turn, run once."""
 
     tool: Tool
-    arguments: Arguments
+    arguments: Any
     key: CacheKey
     calls: list[ToolCall]
 
@@ -107,39 +107,41 @@ class Dispatcher:
                 yield self._ended(Outcome(call, prepared))
             else:
                 ready.setdefault(prepared.key, prepared).calls.append(call)
-        started = time.perf_counter()
-        known = await self._lookup(list(ready.values()))
-        took = time.perf_counter() - started
-        self.cache_seconds += took
-        for key, found in known.items():
-            for call in ready.pop(key).calls:
-                self.cache_hits += 1
-                yield self._ended(Outcome(call, found, from_cache=True, duration_seconds=took))
-        async with aclosing(self._in_parallel(list(ready.values()), seconds)) as outcomes:
-            async for outcome in outcomes:
-                yield self._ended(outcome)
+        turn = TurnCache(self.cache, self.cache_mode)
+        try:
+            started = time.perf_counter()
+            known = await turn.look_up([(one.key, one.tool) for one in ready.values()])
+            took = time.perf_counter() - started
+            self.cache_seconds += took
+            self.cache_lost = self.cache_lost or turn.lost
+            for key, hit in known.items():
+                for call in ready.pop(key).calls:
+                    yield self._ended(Outcome(call, hit.found, hit, took))
+            async with aclosing(self._in_parallel(list(ready.values()), turn, seconds)) as outcomes:
+                async for outcome in outcomes:
+                    yield self._ended(outcome)
+        finally:
+            turn.close()
 
-    async def _in_parallel(self, ready: Sequence[_Ready], seconds: float) -> AsyncGenerator[Outcome]:
+    async def _in_parallel(self, ready: Sequence[_Ready], turn: TurnCache, seconds: float) -> AsyncGenerator[Outcome]:
         started = time.perf_counter()
-        running = {asyncio.create_task(self._timed(one, seconds)): one for one in ready}
-        fresh: list[tuple[CacheKey, Found, int]] = []
+        running = {asyncio.create_task(self._made(one, turn, seconds)): one for one in ready}
         waiting = set(running)
         try:
             while waiting:
-                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                linger = _LINGER_SECONDS if turn.has_unsaid else None
+                done, waiting = await asyncio.wait(waiting, timeout=linger, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    turn.flush()
                 for task in (task for task in running if task in done):  # a set has no order
-                    one, (result, took) = running[task], task.result()
-                    if not isinstance(result, Failure) and not result.degraded and one.tool.cache_ttl_seconds:
-                        fresh.append((one.key, result, one.tool.cache_ttl_seconds))
-                    for call in one.calls:
-                        yield Outcome(call, result, duration_seconds=took)
+                    result, hit, took = task.result()
+                    for call in running[task].calls:
+                        yield Outcome(call, result, hit, took)
         finally:
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
             self.tools_seconds += time.perf_counter() - started
-            if fresh and self.cache_mode is not CacheMode.OFF:
-                self.cache.put_later(fresh)
 
     def _prepared(self, call: ToolCall, position: int) -> _Ready | Failure:
         """The call with checked arguments, or what is wrong with it."""
@@ -153,29 +155,29 @@ class Dispatcher:
             metrics.MODEL_CALLS.labels("false").inc()
             return Failure(f"there is no tool `{call.name}`; there are: {', '.join(self.toolset.tools) or 'none'}")
         try:
-            arguments = tool.arguments.model_validate_json(call.arguments_json or "{}")
-        except ValidationError as error:
+            arguments = tool.form.read(call.arguments_json)
+        except WrongArguments as error:
             metrics.MODEL_CALLS.labels("false").inc()
-            return Failure(_what_is_wrong(error))
+            return Failure(str(error))
         metrics.MODEL_CALLS.labels("true").inc()
-        version = tool.cache_version + tool.cache_context(arguments)
-        key = CacheKey(tool.name, json.dumps(arguments.model_dump(mode="json"), sort_keys=True), version)
+        key = tool.key(arguments)
         return self._failures.get((key.tool, key.arguments_json)) or _Ready(tool, arguments, key, [])
 
-    async def _lookup(self, ready: Sequence[_Ready]) -> Mapping[CacheKey, Found]:
-        wanted = [(one.key, one.tool.result) for one in ready if one.tool.cache_ttl_seconds]
-        if not wanted or self.cache_mode is not CacheMode.USE:
-            return {}
-        known = await self.cache.get(wanted)
-        self.cache_lost = self.cache_lost or known is None
-        return {key: found for (key, _), found in zip(wanted, known or (), strict=False) if found is not None}
-
-    async def _timed(self, one: _Ready, seconds: float) -> tuple[Found | Failure, float]:
+    async def _made(self, one: _Ready, turn: TurnCache, seconds: float) -> tuple[Found | Failure, Hit | None, float]:
+        """The result: of whoever makes the same call now, or of the tool. And the seconds that it took."""
         started = time.perf_counter()
-        result = await self._called(one, min(one.tool.timeout_seconds, seconds))
+        # Half of the time is kept for the tool: whoever makes it may fail.
+        patience = min(one.tool.timeout_seconds, seconds / 2)
+        if hit := await turn.from_elsewhere(one.key, one.tool, patience):
+            return hit.found, hit, time.perf_counter() - started
+        left = seconds - (time.perf_counter() - started)
+        result = await self._called(one, min(one.tool.timeout_seconds, left))
         if isinstance(result, Failure):
             self._failures[one.key.tool, one.key.arguments_json] = result
-        return result, time.perf_counter() - started
+            turn.let_go(one.key)
+        else:
+            turn.keep(one.key, one.tool, result, one.tool.cache_sources(one.arguments, result))
+        return result, None, time.perf_counter() - started
 
     async def _called(self, one: _Ready, seconds: float) -> Found | Failure:
         service = one.tool.service
@@ -184,7 +186,8 @@ class Dispatcher:
                 async with asyncio.timeout(seconds):
                     return await one.tool.call(one.arguments, seconds)
             except _MENDABLE as error:
-                return Failure(error.message, hint=error.metadata.get("hint", ""))
+                hint, code, position = (error.metadata.get(name, "") for name in ("hint", "code", "position"))
+                return Failure(error.message, hint=hint, code=code, position=position)
             except ServiceError as error:
                 timed_out = error.reason == "DEADLINE_EXCEEDED"
                 reason = f"timeout after {seconds:.3g}s" if timed_out else error.message.rstrip(".")
@@ -197,23 +200,18 @@ class Dispatcher:
 
     def _ended(self, outcome: Outcome) -> Outcome:
         """Counts the outcome. A tool has failed for good unless it succeeds in a later turn."""
-        failed = isinstance(outcome.result, Failure)
-        name = outcome.call.name if outcome.call.name in self.toolset.tools else "unknown"
-        status = "error" if failed else "cached" if outcome.from_cache else "ok"
-        metrics.TOOL_CALLS.labels(name, status).inc()
-        if isinstance(outcome.result, Failure):
-            if outcome.result.degraded is not None:
-                self._failed_now.add(outcome.call.name)
-                self.failed_tools.add(outcome.call.name)
-        elif outcome.call.name not in self._failed_now:
-            self.failed_tools.discard(outcome.call.name)
+        result, name = outcome.result, outcome.call.name
+        tool = self.toolset.tools.get(name)
+        status = "error" if isinstance(result, Failure) else "cached" if outcome.hit else "ok"
+        metrics.TOOL_CALLS.labels(tool.kind if tool else "unknown", status).inc()
+        self.cache_hits += outcome.hit is not None
+        if isinstance(result, Failure):
+            if result.degraded is not None:
+                self._failed_now.add(name)
+                self.failed_tools.add(name)
+            return outcome
+        if isinstance(result, Passages | Rows):
+            self.toolset.internal.append(result)
+        if name not in self._failed_now:
+            self.failed_tools.discard(name)
         return outcome
-
-
-def _what_is_wrong(error: ValidationError) -> str:
-    """Each wrong argument by name, for the model to mend."""
-    said: list[str] = []
-    for one in error.errors(include_url=False, include_input=False):
-        where = ".".join(map(str, one["loc"]))
-        said.append(f"{where}: {one['msg']}" if where else one["msg"])
-    return "invalid arguments: " + "; ".join(said)

@@ -26,6 +26,18 @@ class CallStarted:
 
 
 @dataclass(frozen=True)
+class Cached:
+    """A result came from the cache, and is `age_seconds` old.
+
+    `matched_text`: what it was made for, where that is other words than the call's, and the `similarity` of both.
+    """
+
+    age_seconds: float
+    matched_text: str = ""
+    similarity: float = 0
+
+
+@dataclass(frozen=True)
 class CallFinished:
     """A tool answered or failed. `summary`: one line for people. The last three fields are those of Passages."""
 
@@ -33,7 +45,7 @@ class CallFinished:
     call_id: str
     tool: str
     ok: bool
-    from_cache: bool
+    cached: Cached | None
     duration_seconds: float
     summary: str
     queries: tuple[str, ...] = ()

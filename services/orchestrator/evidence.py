@@ -88,9 +88,11 @@ class Evidence:
         return number
 
 
-def error_observation(tool: str, message: str, hint: str = "") -> str:
-    """What the model sees of a failed call."""
-    return _text({"error": message, "tool": tool} | ({"hint": hint} if hint else {}))
+def error_observation(tool: str, message: str, *, code: str = "", position: str = "", hint: str = "") -> str:
+    """What the model sees of a failed call; nothing of what is not known."""
+    place = int(position) if position.isdecimal() else 0
+    helps = {"code": code, "position": place, "hint": hint}
+    return _text({"error": message, "tool": tool} | {name: value for name, value in helps.items() if value})
 
 
 def preview(rows: Rows, max_rows: int = 10) -> str:

@@ -45,7 +45,10 @@ class Passages:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one statement; values are what JSON can hold."""
+    """Rows of one statement; values are what JSON can hold.
+
+    `source` and `tables`: what was read. `volatile`: the same statement may give other rows though no table changed.
+    """
 
     statement: str
     params_json: str
@@ -53,6 +56,9 @@ class Rows:
     rows: tuple[tuple[Any, ...], ...]
     truncated: bool = False
     degraded: tuple[Degraded, ...] = ()
+    source: str = ""
+    tables: tuple[str, ...] = ()
+    volatile: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,10 +73,11 @@ class Page:
 
 @dataclass(frozen=True)
 class Pages:
-    """Pages in the engine's order."""
+    """Pages in the engine's order. `redacted_query`: what was asked instead, where internal data was taken out."""
 
     pages: tuple[Page, ...]
     degraded: tuple[Degraded, ...] = ()
+    redacted_query: str = ""
 
 
 Found = Passages | Rows | Pages
@@ -88,13 +95,25 @@ def has_content(found: Found) -> bool:
             return any(value is not None for row in found.rows for value in row)
 
 
+def may_be_kept(found: Found) -> bool:
+    """Whether the result serves the next caller as well as this one: it is complete, and no accident of its moment."""
+    match found:
+        case Passages():
+            return not found.degraded
+        case Pages():
+            return not (found.degraded or found.redacted_query)
+        case Rows():
+            return not (found.degraded or found.volatile)
+
+
 def summary(found: Found) -> str:
     """One line for people."""
     match found:
         case Passages():
             return _count(len(found.passages), "passage") + _searched(found)
         case Pages():
-            return _count(len(found.pages), "page")
+            asked = "; asked without internal data" if found.redacted_query else ""
+            return _count(len(found.pages), "page") + asked
         case Rows():
             return _count(len(found.rows), "row") + (" (truncated)" if found.truncated else "")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from services.orchestrator.citations import CitationFilter
 from services.orchestrator.dispatch import Dispatcher, Failure, Outcome
-from services.orchestrator.events import CallFinished, Cited, Event, Finish, Finished, Text, Timings
+from services.orchestrator.events import Cached, CallFinished, Cited, Event, Finish, Finished, Text, Timings
 from services.orchestrator.evidence import Evidence, error_observation
 from services.orchestrator.model import Delta, Message, Sampling, ToolCall, Turn, Usage
 from services.orchestrator.partial import partial_answer
@@ -142,7 +142,9 @@ class Run:
         """Adds a call's result to evidence and transcript."""
         call, result = outcome.call, outcome.result
         if isinstance(result, Failure):
-            text = error_observation(call.name, result.message, result.hint)
+            text = error_observation(
+                call.name, result.message, code=result.code, position=result.position, hint=result.hint
+            )
         else:
             text = self.evidence.add(result)
         self.messages.append(Message("tool", text, call_id=call.id))
@@ -159,7 +161,7 @@ class Run:
             call.id,
             call.name,
             not failed,
-            outcome.from_cache,
+            Cached(hit.age_seconds, hit.matched_text, hit.similarity) if (hit := outcome.hit) else None,
             took,
             line,
             found.queries,

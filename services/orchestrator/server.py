@@ -12,7 +12,8 @@ from services.orchestrator.query_transform import SearchPolicy, Transform
 from services.orchestrator.result_cache import ResultCache
 from services.orchestrator.run import Limits
 from services.orchestrator.service import Ceilings, OrchestratorServicer
-from services.orchestrator.toolbox import Toolbox, ToolTimeouts
+from services.orchestrator.tool_maker import ToolTimeouts
+from services.orchestrator.toolbox import Toolbox
 from services.runtime import context
 from services.runtime.server import Served, run
 from services.runtime.tenants import TenantDirectory

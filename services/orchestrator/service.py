@@ -14,7 +14,7 @@ from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
 from sabueso.orchestrator.v1 import orchestrator_pb2_grpc as rpc
 from services.orchestrator import events
 from services.orchestrator.agent import Agent
-from services.orchestrator.dispatch import CacheMode, Dispatcher
+from services.orchestrator.dispatch import Dispatcher
 from services.orchestrator.evidence import preview
 from services.orchestrator.model import Message, Sampling
 from services.orchestrator.query_transform import Transform
@@ -22,6 +22,7 @@ from services.orchestrator.result_cache import ResultCache
 from services.orchestrator.results import Degraded, Page, Passage, Rows, Source
 from services.orchestrator.run import Task
 from services.orchestrator.toolbox import Toolbox
+from services.orchestrator.turn_cache import CacheMode
 from services.runtime.context import current, identity, tenant
 from services.runtime.errors import InvalidField, Overloaded
 
@@ -84,6 +85,7 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
             transform=_transform(request.options.query_transform),
             history=task.history,
             labels=identity().labels,
+            question=task.question,
         )
         dispatcher = Dispatcher(toolset, self._cache, mode, self._ceilings.max_calls_per_turn)
         # Nothing is wrong with the request: the gateway can begin its stream before the model has said anything.
@@ -207,17 +209,21 @@ def _response(event: events.Event) -> pb.RunResponse:
 
 
 def _call_finished(event: events.CallFinished) -> pb.ToolCallFinished:
+    cached = event.cached
     return pb.ToolCallFinished(
         iteration=event.iteration,
         call_id=event.call_id,
         tool=event.tool,
         status=pb.TOOL_CALL_STATUS_OK if event.ok else pb.TOOL_CALL_STATUS_ERROR,
-        from_cache=event.from_cache,
+        from_cache=cached is not None,
         duration=_duration(event.duration_seconds),
         summary=event.summary,
         queries=event.queries,
         query_transform=event.query_transform,
         collections=event.collections,
+        cache_age=_duration(cached.age_seconds) if cached else None,
+        cache_matched_text=cached.matched_text if cached else "",
+        cache_similarity=cached.similarity if cached else 0,
     )
 
 

@@ -1,117 +1,57 @@
 """Puts together a tenant's tools: descriptions, the schema of its tables, its collections, what its file allows."""
 
 import asyncio
-import hashlib
 import json
-import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Protocol
 
-import yaml
-
+from services.orchestrator.arguments import TypedForm
 from services.orchestrator.dispatch import ToolSet
 from services.orchestrator.documents import Collection, DocumentQuery, Documents
+from services.orchestrator.internal_terms import internal_terms
 from services.orchestrator.model import Message, Model, Spent
 from services.orchestrator.query_transform import DocumentSearch, SearchPolicy, Transform
 from services.orchestrator.query_writer import QueryWriter
-from services.orchestrator.result_cache import FORMAT_VERSION
+from services.orchestrator.recent import Recent
+from services.orchestrator.result_cache import MAX_SOURCES
 from services.orchestrator.results import Degraded, Found, Pages, Passages, Rows
-from services.orchestrator.tools import (
-    NAMES,
-    SERVICES,
-    Arguments,
-    SqlQuery,
-    Tool,
-    VectorSearch,
-    WebSearch,
-    vector_search_of,
-)
-from services.runtime.errors import DeadlineExceeded, InvalidField, NotFound, ServiceError, Unauthenticated
+from services.orchestrator.sql_tools import Database, SqlTools
+from services.orchestrator.tool_maker import ToolMaker, ToolTimeouts
+from services.orchestrator.tools import NAMES, SERVICES, Tool, VectorSearch, WebSearch, vector_search_of
+from services.runtime.errors import InvalidField, NotFound, ServiceError, Unauthenticated
 from services.runtime.tenants import Tenant, TenantDirectory
 
-Value = TypeVar("Value")
-
-_LOOKUP_TIMEOUT_SECONDS = 2
-_MAX_TENANTS = 1_000
-# A service that did not answer is asked again after this time; until then its tool is missing at no cost.
-_RETRY_SECONDS = 3
-
-
-@dataclass(frozen=True)
-class Schema:
-    """The tables that may be read, as text for the model. `version` changes with them."""
-
-    text: str
-    version: str
-
-
-class Database(Protocol):
-    """Tables of the current tenant. Both methods raise ServiceError; NotFound when there are none."""
-
-    async def query(self, sql: str, params_json: str, timeout_seconds: float) -> Rows: ...
-
-    async def schema(self, timeout_seconds: float) -> Schema: ...
+# What tables are chosen by, where they are too many: the question, and what it may lean on.
+_ABOUT_MESSAGES, _ABOUT_CHARS = 2, 2_000
 
 
 class Web(Protocol):
     """The public web. Raises ServiceError."""
 
-    async def search(self, query: str, timeout_seconds: float) -> Pages: ...
+    async def search(self, query: str, internal_terms: Sequence[str], timeout_seconds: float) -> Pages:
+        """Pages in the engine's order. `internal_terms` must not leave with the query."""
+        ...
 
 
 @dataclass(frozen=True)
-class _Searching:
-    """How one run searches documents. `seconds` bound one call; `version` is what of it changes results."""
+class _Opening:
+    """What one run asks of its tools. `seconds` bound one document search; `version` is what of it changes results."""
 
+    question: str
+    history: Sequence[Message]
     search: DocumentSearch
     collections: tuple[str, ...]
     route: bool
     seconds: float
     version: tuple[object, ...]
+    internal: list[Passages | Rows]
 
-
-@dataclass(frozen=True)
-class ToolTimeouts:
-    """Seconds that one call of a tool may take."""
-
-    vector_search: float = 5
-    sql_query: float = 8
-    web_search: float = 10
-
-
-class Recent(Generic[Value]):
-    """Values by tenant that are asked for again when they are older than `ttl_seconds`, failures sooner."""
-
-    def __init__(self, ttl_seconds: float) -> None:
-        self._ttl = ttl_seconds
-        self._known: OrderedDict[str, tuple[float, Value | ServiceError]] = OrderedDict()
-
-    async def get(self, tenant: str, load: Callable[[float], Awaitable[Value]], *, fresh: bool = False) -> Value:
-        """The value of `tenant`; `fresh` asks in any case. Raises what `load` raises, as ServiceError."""
-        until, value = self._known.get(tenant, (0.0, None))
-        if fresh or value is None or until < time.monotonic():
-            try:
-                async with asyncio.timeout(_LOOKUP_TIMEOUT_SECONDS):
-                    value, ttl = await load(_LOOKUP_TIMEOUT_SECONDS), self._ttl
-            except TimeoutError:
-                value, ttl = DeadlineExceeded("no answer in time", stage="toolbox"), _RETRY_SECONDS
-            except ServiceError as error:
-                value, ttl = error, _RETRY_SECONDS
-            self._known[tenant] = time.monotonic() + ttl, value
-            if len(self._known) > _MAX_TENANTS:
-                self._known.popitem(last=False)
-        if isinstance(value, ServiceError):
-            raise value.with_traceback(None)  # it is raised again and again: the trail must not grow
-        return value
-
-
-def default_descriptions() -> Mapping[str, str]:
-    """The texts of tools.yaml by tool name."""
-    text = files("services.orchestrator").joinpath("tools.yaml").read_text(encoding="utf-8")
-    return cast(dict[str, str], yaml.safe_load(text))
+    @property
+    def about(self) -> str:
+        """What the run is about, for whoever chooses by it."""
+        asked = [one.text for one in self.history if one.role == "user"][-_ABOUT_MESSAGES:]
+        return "\n".join([*asked, self.question])[-_ABOUT_CHARS:]
 
 
 class Toolbox:
@@ -132,13 +72,11 @@ class Toolbox:
     ) -> None:
         self._tenants = tenants
         self._documents = documents
-        self._database = database
         self._web = web
         self._model = model
-        self._timeouts = timeouts
         self._search = search or SearchPolicy(search_seconds=timeouts.vector_search)
-        self._descriptions = default_descriptions()
-        self._schemas = Recent[Schema](schema_ttl_seconds)
+        self._maker = ToolMaker(tenants, timeouts)
+        self._sql = SqlTools(database, self._maker, schema_ttl_seconds)
         self._collections = Recent[Sequence[Collection]](collections_ttl_seconds)
 
     async def open(
@@ -150,34 +88,45 @@ class Toolbox:
         transform: Transform | None = None,
         history: Sequence[Message] = (),
         labels: Sequence[str] = (),
+        question: str = "",
     ) -> ToolSet:
         """The tools of a tenant, in the order in which the model sees them.
 
         `transform`: None is the default of this service. `history`: what queries may lean on. `labels` open documents
-        to the caller: results are remembered for callers with the same ones only.
+        to the caller: results are remembered for callers with the same ones only. `question`: what large descriptions
+        are cut by.
         Raises Unauthenticated (tenant), InvalidField (`only` names what there is not) and NotFound (collection).
         """
         tenant = self._tenants.get(tenant_id)
         if tenant is None:
             raise Unauthenticated(f"There is no tenant `{tenant_id}`.")
         names = self._allowed(tenant, only)
-        spent = Spent()
+        spent, internal = Spent(), list[Passages | Rows]()
         policy = replace(self._search, transform=transform) if transform else self._search
-        searching = _Searching(
+        opening = _Opening(
+            question,
+            history,
             DocumentSearch(self._documents, QueryWriter(self._model, spent), policy, history),
             tuple(collections),
             policy.route,
             policy.seconds(history),
             (policy.transform.value, policy.rewrite, policy.route, sorted(labels)),
+            internal,
         )
-        built = await asyncio.gather(*(self._built(tenant, name, searching) for name in names))
-        tools = {tool.name: tool for tool in built if isinstance(tool, Tool)}
-        lost = {name: gone for name, gone in zip(names, built, strict=True) if isinstance(gone, Degraded)}
-        return ToolSet(tools, lost, spent)
+        ours = [[name] for name in names if name in NAMES]
+        verified = [name for name in names if name not in NAMES]
+        built = await asyncio.gather(
+            *(self._built(tenant, group, opening) for group in (*ours, *([verified] if verified else ())))
+        )
+        found = {name: one for group in built for name, one in group.items()}
+        tools = {name: tool for name, tool in found.items() if isinstance(tool, Tool)}
+        lost = {name: gone for name, gone in found.items() if isinstance(gone, Degraded)}
+        return ToolSet(tools, lost, spent, internal)
 
     def _allowed(self, tenant: Tenant, only: Sequence[str]) -> list[str]:
-        has = {"vector_search": True, "sql_query": tenant.sql is not None, "web_search": not tenant.web.sovereign}
-        names = [name for name in NAMES if has[name] and tenant.tool(name).enabled]
+        has = {"vector_search": True, "sql_query": bool(tenant.sql), "web_search": not tenant.web.sovereign}
+        verified = sorted(name for source in tenant.sql for name in source.verified_queries)
+        names = [name for name in (*NAMES, *verified) if has.get(name, True) and tenant.tool(name).enabled]
         for wanted in only:
             if wanted not in names:
                 raise InvalidField(
@@ -185,47 +134,60 @@ class Toolbox:
                 )
         return [name for name in names if not only or name in only]
 
-    async def _built(self, tenant: Tenant, name: str, searching: _Searching) -> Tool | Degraded | None:
-        """The tool; why it is lost; or None when the tenant has nothing for it."""
+    async def _built(self, tenant: Tenant, names: Sequence[str], opening: _Opening) -> Mapping[str, Tool | Degraded]:
+        """One of our tools, or all reviewed queries; why they are lost; nothing where the tenant has nothing for it."""
         try:
-            match name:
+            match names[0]:
                 case "vector_search":
-                    return await self._vector_search(tenant, searching)
+                    return {names[0]: await self._vector_search(tenant, opening)}
                 case "sql_query":
-                    return await self._sql_query(tenant)
+                    return {names[0]: await self._sql.query(tenant, opening.about)}
+                case "web_search":
+                    return {names[0]: self._web_search(tenant, opening)}
                 case _:
-                    return self._web_search(tenant)
+                    return await self._sql.verified(tenant, names)
         except ServiceError as error:
-            if isinstance(error, NotFound) and name == "sql_query":
-                return None
+            service = SERVICES.get(names[0], "sql_tool")
+            if isinstance(error, NotFound) and service == "sql_tool":
+                return {}
             if isinstance(error, NotFound) and "collection" in error.metadata:
                 raise
-            return Degraded(SERVICES[name], error.message.rstrip("."))
+            return dict.fromkeys(names, Degraded(service, error.message.rstrip(".")))
 
-    async def _vector_search(self, tenant: Tenant, searching: _Searching) -> Tool:
-        known = await self._known(tenant, searching.collections)
-        route = searching.route and not searching.collections and len(known) > 1
+    async def _vector_search(self, tenant: Tenant, opening: _Opening) -> Tool:
+        known = await self._known(tenant, opening.collections)
+        route = opening.route and not opening.collections and len(known) > 1
 
         async def call(arguments: VectorSearch, seconds: float) -> Found:
-            one = (arguments.collection,) if arguments.collection else searching.collections
+            one = (arguments.collection,) if arguments.collection else opening.collections
             query = DocumentQuery(arguments.query, arguments.top_k, one, route and not one)
-            return await searching.search.find(query, seconds)
+            return await opening.search.find(query, seconds)
 
-        collections = [[one.name, one.document_count, one.update_seconds] for one in known]
-        tool = self._tool(
+        def context(arguments: VectorSearch) -> str:
+            return opening.search.context(arguments.query)
+
+        def sources(arguments: VectorSearch, found: Found) -> Sequence[str]:
+            one = (arguments.collection,) if arguments.collection else opening.collections
+            names = one or ("*", *(collection.name for collection in known))
+            return [f"collection:{name}" for name in names[: None if one else MAX_SOURCES]]
+
+        collections = [[one.name, one.description, one.document_count, one.update_seconds] for one in known]
+        tool = self._maker.make(
             tenant,
             "vector_search",
             call,
-            arguments=vector_search_of(tuple(one.name for one in known)),
+            form=TypedForm(vector_search_of(tuple(one.name for one in known))),
             result=Passages,
             appendix="\n".join(["Collections:", *map(_line, known)]) if known else "",
-            data_version=json.dumps([searching.version, collections]),
+            data_version=json.dumps([opening.version, collections]),
         )
-
-        def context(arguments: VectorSearch) -> str:
-            return searching.search.context(arguments.query)
-
-        return replace(tool, timeout_seconds=searching.seconds, cache_context=context)
+        return replace(
+            tool,
+            timeout_seconds=opening.seconds,
+            cache_context=context,
+            cache_sources=sources,
+            semantic_argument="query",
+        )
 
     async def _known(self, tenant: Tenant, wanted: tuple[str, ...]) -> list[Collection]:
         """The collections that may be searched. Raises NotFound for one that is wanted and is not there."""
@@ -240,56 +202,15 @@ class Toolbox:
                 )
         return [one for one in known if not wanted or one.name in wanted]
 
-    async def _sql_query(self, tenant: Tenant) -> Tool:
-        schema = await self._schemas.get(tenant.id, self._database.schema)
-
-        async def call(arguments: SqlQuery, seconds: float) -> Found:
-            params_json = json.dumps(arguments.params, ensure_ascii=False)
-            return await self._database.query(arguments.query, params_json, seconds)
-
-        return self._tool(
-            tenant,
-            "sql_query",
-            call,
-            arguments=SqlQuery,
-            result=Rows,
-            appendix=schema.text,
-            data_version=schema.version,
-        )
-
-    def _web_search(self, tenant: Tenant) -> Tool:
+    def _web_search(self, tenant: Tenant, opening: _Opening) -> Tool:
         async def call(arguments: WebSearch, seconds: float) -> Found:
-            return await self._web.search(arguments.query, seconds)
+            # Earlier answers were made from what the company has.
+            said = [one.text for one in opening.history if one.role == "assistant"]
+            terms = internal_terms(opening.internal, said, arguments.query)
+            return await self._web.search(arguments.query, terms, seconds)
 
-        return self._tool(tenant, "web_search", call, arguments=WebSearch, result=Pages)
-
-    def _tool(
-        self,
-        tenant: Tenant,
-        name: str,
-        call: Callable[..., Awaitable[Found]],
-        *,
-        arguments: type[Arguments],
-        result: type[Found],
-        appendix: str = "",
-        data_version: str = "",
-    ) -> Tool:
-        own = tenant.tool(name)
-        description = own.description or self._descriptions[name]
-        version = hashlib.sha256(
-            "\0".join((FORMAT_VERSION, self._tenants.version, description, appendix, data_version)).encode()
-        )
-        return Tool(
-            name=name,
-            service=SERVICES[name],
-            description=f"{description}\n{appendix}" if appendix else description,
-            arguments=arguments,
-            result=result,
-            call=call,
-            timeout_seconds=getattr(self._timeouts, name),
-            cache_ttl_seconds=own.cache_ttl_seconds,
-            cache_version=version.hexdigest()[:32],
-        )
+        tool = self._maker.make(tenant, "web_search", call, form=TypedForm(WebSearch), result=Pages)
+        return replace(tool, semantic_argument="query")
 
 
 def _line(collection: Collection) -> str:

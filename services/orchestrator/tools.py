@@ -2,33 +2,23 @@
 
 import json
 import unicodedata
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
+from pydantic import AfterValidator, Field, create_model, field_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from services.orchestrator.arguments import ArgumentForm, Arguments, strict_json
 from services.orchestrator.model import ToolSpec
+from services.orchestrator.result_cache import CacheKey
 from services.orchestrator.results import Found
 
 NAMES = ("vector_search", "sql_query", "web_search")
 SERVICES: Mapping[str, str] = {"vector_search": "retrieval", "sql_query": "sql_tool", "web_search": "web_tool"}
-
-
-class Arguments(BaseModel):
-    """Base of all arguments: what is not in the schema is refused, so that the model learns of it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_means_absent(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        fields = cast(dict[str, Any], values)
-        return {key: value for key, value in fields.items() if value is not None}
+# How a tenant's own tools are counted: metrics must not have a label a tenant.
+VERIFIED_QUERY = "verified_query"
 
 
 def _searchable(text: str) -> str:
@@ -64,7 +54,7 @@ class SqlQuery(Arguments):
         if not isinstance(value, str):
             return value
         try:
-            return json.loads(value or "[]")
+            return strict_json(value or "[]")
         except ValueError:
             return value
 
@@ -73,6 +63,12 @@ class SqlQuery(Arguments):
     def _are_json(cls, value: list[Any]) -> list[Any]:
         json.dumps(value, allow_nan=False)  # its ValueError says what is wrong
         return value
+
+
+class SourcedSqlQuery(SqlQuery):
+    """Arguments of sql_query where there are several databases."""
+
+    source: str | SkipJsonSchema[None] = Field(default=None, description="Database to ask.")
 
 
 class WebSearch(Arguments):
@@ -92,19 +88,17 @@ def vector_search_of(collections: tuple[str, ...]) -> type[VectorSearch]:
 
 
 @lru_cache(maxsize=256)
-def schema(arguments: type[Arguments]) -> Mapping[str, Any]:
-    """JSON Schema of the arguments, without what pydantic adds for people."""
-    whole = arguments.model_json_schema()
-    properties = {
-        name: {key: value for key, value in prop.items() if key != "title" and not (key == "default" and value is None)}
-        for name, prop in whole["properties"].items()
-    }
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": whole.get("required", []),
-        "additionalProperties": False,
-    }
+def sql_query_of(sources: tuple[str, ...]) -> type[SqlQuery]:
+    """SqlQuery, with a `source` that is one of `sources` where there are several."""
+    if len(sources) < 2:
+        return SqlQuery
+    one_of: Any = Literal[sources] | SkipJsonSchema[None]
+    described = Field(default=None, description=f"Database to ask; `{sources[0]}` where none is named.")
+    return create_model("SqlQuery", __base__=SourcedSqlQuery, source=(one_of, described))
+
+
+def _no_sources(arguments: Any, found: Found) -> Sequence[str]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -113,21 +107,36 @@ class Tool:
 
     `service` is what is named when it does not answer. `call` takes checked arguments and the seconds it may take.
     `cache_version` stands for all that changes results besides the arguments, and `cache_context` says what does so
-    for certain arguments only; `cache_ttl_seconds` 0 means no cache.
+    for certain arguments only; `cache_ttl_seconds` 0 means no cache. `cache_sources` says what a result was made from,
+    as in the cache's `Entry.sources`. `semantic_argument` names the argument that is free text, if one is; from a
+    cosine similarity of `min_similarity` on, unless it is 0, the result of nearly the same text serves.
     """
 
     name: str
     service: str
     description: str
-    arguments: type[Arguments]
+    form: ArgumentForm
     result: type[Found]
     call: Callable[[Any, float], Awaitable[Found]]
     timeout_seconds: float
     cache_ttl_seconds: int = 0
     cache_version: str = ""
     cache_context: Callable[[Any], str] = lambda _: ""
+    cache_sources: Callable[[Any, Found], Sequence[str]] = _no_sources
+    semantic_argument: str = ""
+    min_similarity: float = 0
 
     @property
     def spec(self) -> ToolSpec:
         """What the model reads."""
-        return ToolSpec(self.name, self.description, schema(self.arguments))
+        return ToolSpec(self.name, self.description, self.form.schema)
+
+    @property
+    def kind(self) -> str:
+        """The name under which it is counted: one of a closed list."""
+        return self.name if self.name in NAMES else VERIFIED_QUERY
+
+    def key(self, arguments: Any) -> CacheKey:
+        """What the call is known by in the cache."""
+        version = self.cache_version + self.cache_context(arguments)
+        return CacheKey(self.name, self.form.canonical(arguments), version, self.semantic_argument, self.min_similarity)

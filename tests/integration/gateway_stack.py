@@ -20,6 +20,7 @@ from sabueso.ingestion.v1 import ingestion_pb2, ingestion_pb2_grpc
 from sabueso.orchestrator.v1 import orchestrator_pb2, orchestrator_pb2_grpc
 from sabueso.reranking.v1 import reranking_pb2, reranking_pb2_grpc
 from sabueso.retrieval.v1 import retrieval_pb2, retrieval_pb2_grpc
+from sabueso.tool_cache.v1 import tool_cache_pb2, tool_cache_pb2_grpc
 from sabueso.web_tool.v1 import web_tool_pb2, web_tool_pb2_grpc
 from services.gateway.app import create_app
 from services.gateway.chat import Chat
@@ -41,6 +42,11 @@ TENANTS = [
             {"id": "all", "labels": ["*"]},
             {"id": "reader", "scopes": ["search"]},
             {"id": "hr", "labels": ["hr", "staff"]},
+            {"id": "loader", "scopes": ["data"]},
+        ],
+        "sql": [
+            {"name": "main", "dsn_secret": "d", "tables": {"contracts": {"columns": {"id": {}}}}},
+            {"name": "archive", "dsn_secret": "d", "schema": "old", "tables": {"contracts": {"columns": {"id": {}}}}},
         ],
         "limits": {"requests_per_minute": 60_000},
     },
@@ -120,7 +126,7 @@ def _scenario():
     yield pb.RunResponse(
         tool_call_finished=pb.ToolCallFinished(
             iteration=1, call_id="a", tool="sql_query", status=pb.TOOL_CALL_STATUS_OK, from_cache=True,
-            duration=milliseconds(12.5), summary="1 row",
+            duration=milliseconds(12.5), summary="1 row", cache_age=milliseconds(61_240),
         )
     )  # fmt: skip
     yield pb.RunResponse(degraded=pb.Degraded(service="reranking", reason="timeout"))
@@ -312,6 +318,20 @@ class Web(web_tool_pb2_grpc.WebToolServiceServicer):
         )
 
 
+class Cache(tool_cache_pb2_grpc.ToolCacheServiceServicer):
+    """Notes what is to be forgotten, and for whom."""
+
+    def __init__(self):
+        self.forgotten = []
+        self.failing = None
+
+    async def Invalidate(self, request, ctx):
+        if self.failing:
+            raise self.failing
+        self.forgotten.append((context.tenant(), request.tool, list(request.sources)))
+        return tool_cache_pb2.InvalidateResponse()
+
+
 class Pool:
     """An OpenAI-compatible server that records what it gets, and answers as `mode` says."""
 
@@ -374,6 +394,7 @@ class Stack:
     agent: Agent
     library: Library
     desk: Desk
+    cache: Cache
     pool: Pool
     readiness: Readiness
     limiter: Limiter
@@ -407,7 +428,7 @@ async def serving(app, listener=None) -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def gateway_stack(tenants_dir: Path, web: Path, limiter: Limiter | None = None) -> AsyncGenerator[Stack]:
-    agent, library, desk, pool = Agent(), Library(), Desk(), Pool()
+    agent, library, desk, cache, pool = Agent(), Library(), Desk(), Cache(), Pool()
     servants = {
         "orchestrator": (agent, orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server),
         "retrieval": (library, retrieval_pb2_grpc.add_RetrievalServiceServicer_to_server),
@@ -415,6 +436,7 @@ async def gateway_stack(tenants_dir: Path, web: Path, limiter: Limiter | None = 
         "embedding": (LengthEmbedder(), embedding_pb2_grpc.add_EmbeddingServiceServicer_to_server),
         "reranking": (LengthReranker(), reranking_pb2_grpc.add_RerankingServiceServicer_to_server),
         "web_tool": (Web(), web_tool_pb2_grpc.add_WebToolServiceServicer_to_server),
+        "tool_cache": (cache, tool_cache_pb2_grpc.add_ToolCacheServiceServicer_to_server),
     }
     served = [Served(servicer, add, DESCRIPTORS[name]) for name, (servicer, add) in servants.items()]
     server, health = build("test", served, SIGNER)
@@ -435,7 +457,7 @@ async def gateway_stack(tenants_dir: Path, web: Path, limiter: Limiter | None = 
                 keys=keys, limiter=limiter, clients=clients, pool=models, chat=chat, readiness=readiness, web=web
             )
             async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=10, trust_env=False) as http:
-                yield Stack(url, f"127.0.0.1:{port}", agent, library, desk, pool, readiness, limiter, http)
+                yield Stack(url, f"127.0.0.1:{port}", agent, library, desk, cache, pool, readiness, limiter, http)
     finally:
         await server.stop(None)
 

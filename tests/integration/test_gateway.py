@@ -16,8 +16,10 @@ import pytest_asyncio
 from local import ports
 from sabueso.ingestion.v1 import ingestion_pb2
 from sabueso.orchestrator.v1 import orchestrator_pb2 as orchestrator
+from sabueso.retrieval.v1 import retrieval_pb2
 from services.gateway.answer import Answer
 from services.gateway.clients import DESCRIPTORS
+from services.runtime import errors
 from services.runtime.context import Identity
 from services.runtime.testing import SECRET, SIGNER
 from tests.integration.gateway_stack import Pool, events_of, gateway_stack, key_of, write_tenants
@@ -70,9 +72,9 @@ async def test_an_answer_says_what_was_done_and_how_long_it_took(stack):
     said = response.json()["sabueso"]
     assert said["finish"] == "answered"
     assert said["degraded"] == [{"service": "reranking", "reason": "timeout"}]
-    assert said["cache"] == {"mode": "use", "hits": 1}
+    assert said["cache"] == {"mode": "use", "hits": 1, "oldest_age_s": 61.2}
     call = {"tool": "sql_query", "arguments": {"query": "SELECT 1"}, "status": "ok", "from_cache": True}
-    call |= {"duration_ms": 12.5, "summary": "1 row"}
+    call |= {"duration_ms": 12.5, "summary": "1 row", "cache": {"kind": "exact", "age_s": 61.2}}
     assert said["steps"] == [{"iteration": 1, "thought": "Count first.", "calls": [call]}]
     assert said["timings_ms"] == {"model": 300, "tools": 12.5, "cache": 1, "overhead": 4, "total": 317.5}
     assert response.headers["server-timing"].startswith("model;dur=300, tools;dur=12.5")
@@ -832,6 +834,92 @@ async def test_collections_come_and_go(stack):
     assert gone.json() == {"name": "legal", "object": "collection", "deleted": True, "document_count": 2}
 
 
+# What was answered before
+
+
+async def test_what_goes_away_is_no_longer_answered_from(stack):
+    stack.cache.forgotten.clear()
+    stack.library.documents["demo"]["brief"] = retrieval_pb2.Document(document_id="brief", collection="legal")
+    await stack.http.delete("/v1/documents/brief", headers=stack.headers())
+    await stack.http.put("/v1/collections/legal", json={"description": "d"}, headers=stack.headers())
+    await stack.http.delete("/v1/collections/legal", headers=stack.headers())
+    assert stack.cache.forgotten == [
+        ("demo", "vector_search", []),
+        ("demo", "", ["collection:legal", "collection:*"]),
+        ("demo", "", ["collection:legal", "collection:*"]),
+    ]
+
+
+async def test_nothing_is_forgotten_where_nothing_went_away(stack):
+    stack.cache.forgotten.clear()
+    assert (await stack.http.delete("/v1/documents/nope", headers=stack.headers())).status_code == 404
+    assert (await stack.http.delete("/v1/collections/nope", headers=stack.headers())).status_code == 404
+    assert stack.cache.forgotten == []
+
+
+@pytest.mark.parametrize("error", [errors.DependencyFailed("Down."), RuntimeError("secret")])
+async def test_a_lost_cache_keeps_no_document(stack, error):
+    stack.library.documents["demo"]["brief"] = retrieval_pb2.Document(document_id="brief", collection="legal")
+    stack.cache.failing = error
+    response = await stack.http.delete("/v1/documents/brief", headers=stack.headers())
+    stack.cache.failing = None
+    assert response.json()["deleted"] is True
+
+
+async def load(stack, key="loader", tenant="demo", **body):
+    return await stack.http.post("/v1/data-loads", json=body, headers=stack.headers(tenant, key))
+
+
+@pytest.mark.parametrize(
+    ("body", "sources"),
+    [
+        ({"tables": ["public.contracts"]}, ["table:main/public.contracts"]),
+        ({"tables": ["contracts", "public.contracts"]}, ["table:main/public.contracts"]),
+        ({"source": "archive", "tables": ["old.contracts"]}, ["table:archive/old.contracts"]),
+        ({"tables": "*"}, ["source:main"]),
+        ({"source": "archive", "tables": "*"}, ["source:archive"]),
+    ],
+)
+async def test_loaded_tables_are_answered_from_anew(stack, body, sources):
+    stack.cache.forgotten.clear()
+    response = await load(stack, **body)
+    assert (response.status_code, response.content) == (204, b"")
+    assert stack.cache.forgotten == [("demo", "", sources)]
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "says"),
+    [
+        ({"tables": ["contracts", "payroll"]}, "tables.1", "there are: public.contracts."),
+        ({"source": "archive", "tables": ["public.contracts"]}, "tables.0", "there are: old.contracts."),
+        ({"source": "nope", "tables": "*"}, "source", "there are: main, archive."),
+        ({"tables": []}, "tables", "at least 1"),
+        ({"tables": "all"}, "tables", "or `*` for all"),
+        ({}, "tables", "required"),
+        ({"tables": "*", "table": "x"}, "table", "not permitted"),
+    ],
+)
+async def test_a_load_of_what_there_is_not_is_refused_by_name(stack, body, param, says):
+    stack.cache.forgotten.clear()
+    response = await load(stack, **body)
+    assert code_of(response) == (400, "invalid_field")
+    assert response.json()["error"]["param"].startswith(param)
+    assert says in response.json()["error"]["message"]
+    assert stack.cache.forgotten == []
+
+
+async def test_a_load_needs_a_database_and_a_key_of_its_own_scope(stack):
+    assert code_of(await load(stack, key="all", tables="*")) == (403, "insufficient_scope")
+    assert code_of(await load(stack, tenant="narrow", key="all", tables="*")) == (403, "insufficient_scope")
+
+
+async def test_whoever_loads_data_learns_that_the_cache_is_lost(stack):
+    stack.cache.failing = errors.DependencyFailed("The store does not answer.", dependency="store")
+    response = await load(stack, tables="*")
+    stack.cache.failing = None
+    assert code_of(response) == (503, "dependency_failed")
+
+
 # The page, health, metrics
 
 
@@ -870,6 +958,9 @@ async def test_the_interface_is_described_and_loads_nothing_from_elsewhere(stack
     described = (await stack.http.get("/openapi.json")).json()
     assert described["info"]["title"] == "sabueso"
     assert "/v1/chat/completions" in described["paths"]
+    assert set(described["paths"]["/v1/data-loads"]["post"]["responses"]) >= {"204"}
+    tables = described["components"]["schemas"]["DataLoadRequest"]["properties"]["tables"]
+    assert [one["type"] for one in tables["anyOf"]] == ["array", "string"]
     assert (await stack.http.get("/docs")).status_code == 404
 
 

@@ -23,6 +23,7 @@ from sabueso.embedding.v1 import embedding_pb2, embedding_pb2_grpc
 from sabueso.ingestion.v1 import ingestion_pb2 as pb
 from sabueso.ingestion.v1 import ingestion_pb2_grpc as rpc
 from sabueso.retrieval.v1 import retrieval_pb2, retrieval_pb2_grpc
+from sabueso.tool_cache.v1 import tool_cache_pb2, tool_cache_pb2_grpc
 from services.ingestion.config import Settings
 from services.ingestion.server import build
 from services.ingestion.valkey_jobs import ValkeyJobStore
@@ -624,3 +625,49 @@ async def test_a_long_text_stays_within_bounds(house, megabytes):
     assert len(chunks) == job.chunk_count > 500 * megabytes
     assert max(chunk.token_count for chunk in chunks) <= 350
     assert not chunks[0].HasField("token_vectors")
+
+
+class NotingCache(tool_cache_pb2_grpc.ToolCacheServiceServicer):
+    """Notes what is forgotten for whom; or hangs."""
+
+    def __init__(self):
+        self.forgotten = []
+        self.hanging = False
+
+    async def Invalidate(self, request, context):
+        self.forgotten.append((tenant(), request.tool, list(request.sources)))
+        if self.hanging:
+            await asyncio.sleep(60)
+        return tool_cache_pb2.InvalidateResponse()
+
+
+@asynccontextmanager
+async def with_cache(house, address=None):
+    cache = NotingCache()
+    served = Served(
+        cache,
+        tool_cache_pb2_grpc.add_ToolCacheServiceServicer_to_server,
+        tool_cache_pb2.DESCRIPTOR.services_by_name["ToolCacheService"],
+    )
+    async with listening(served) as listens_at:
+        house.settings = house.settings.model_copy(update={"tool_cache_address": address or listens_at})
+        async with running(house.serve()) as channel:
+            yield cache, channel
+
+
+async def test_what_was_answered_before_a_document_came_is_forgotten_in_the_name_of_its_tenant(house):
+    async with with_cache(house) as (cache, channel):
+        for text in (b"First text.", b"First text.", b"Second text."):
+            job = await ended(channel, await submit(channel, text, document_id="d", filename="d.txt"))
+            assert job.status == pb.JOB_STATUS_READY
+    assert cache.forgotten == [("acme", "", ["collection:contracts", "collection:*"])] * 2
+
+
+async def test_a_document_is_ready_although_the_cache_hangs_or_is_lost(house):
+    async with with_cache(house) as (cache, channel):
+        cache.hanging = True
+        job = await ended(channel, await submit(channel, b"Text.", document_id="d", filename="d.txt"))
+        assert (job.status, len(cache.forgotten)) == (pb.JOB_STATUS_READY, 1)
+    async with with_cache(house, "127.0.0.1:1") as (cache, channel):
+        job = await ended(channel, await submit(channel, b"Other.", document_id="d", filename="d.txt"))
+        assert (job.status, cache.forgotten) == (pb.JOB_STATUS_READY, [])

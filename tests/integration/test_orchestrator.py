@@ -29,6 +29,8 @@ from services.runtime import context, errors
 from services.runtime.channels import connect
 from services.runtime.server import Served
 from services.runtime.testing import SECRET, SIGNER, act_as, listening
+from services.tool_cache import server as tool_cache_server
+from services.tool_cache.config import Settings as CacheSettings
 from services.understudy import server as understudy_server
 from services.understudy.config import Settings as UnderstudySettings
 
@@ -51,7 +53,14 @@ class Tools:
         self.shelf = {}
         self.collections = ["contracts"]
         self.chosen = None
+        self.verified = []
+        self.sources = ["main"]
+        self.volatile = False
+        self.gate = asyncio.Event()
+        self.gate.set()
         self.put = asyncio.Event()
+        self.released = asyncio.Event()
+        self.found = {}
 
     async def answer(self, method, request=None):
         self.asked.append((method, request))
@@ -127,6 +136,7 @@ class Sql(sql_tool_pb2_grpc.SqlToolServiceServicer):
 
     async def Query(self, request, context):
         await self.tools.answer("Query", request)
+        await self.tools.gate.wait()
         cell = sql_tool_pb2.Cell
         return sql_tool_pb2.QueryResponse(
             result=sql_tool_pb2.ResultSet(
@@ -143,12 +153,37 @@ class Sql(sql_tool_pb2_grpc.SqlToolServiceServicer):
                         ]
                     )
                 ],
+                tables=["public.contracts"],
+                source=request.source or self.tools.sources[0],
+                volatile=self.tools.volatile,
             )
         )
 
     async def DescribeSchema(self, request, context):
-        await self.tools.answer("DescribeSchema")
-        return sql_tool_pb2.DescribeSchemaResponse(text="CREATE TABLE contracts (\n  id text\n);", version="1")
+        await self.tools.answer("DescribeSchema", request)
+        return sql_tool_pb2.DescribeSchemaResponse(
+            text="CREATE TABLE contracts (\n  id text\n);",
+            version="1",
+            tables=["public.contracts"],
+            sources=[sql_tool_pb2.Source(name=name) for name in self.tools.sources],
+        )
+
+    async def ListVerifiedQueries(self, request, context):
+        await self.tools.answer("ListVerifiedQueries")
+        return sql_tool_pb2.ListVerifiedQueriesResponse(queries=self.tools.verified)
+
+    async def RunVerifiedQuery(self, request, context):
+        await self.tools.answer("RunVerifiedQuery", request)
+        arguments = json.loads(request.arguments_json)
+        if not isinstance(arguments.get("year"), int):
+            raise errors.InvalidField("`year` must be an integer.", field="arguments.year")
+        row = sql_tool_pb2.Row(cells=[sql_tool_pb2.Cell(decimal_value="8300000.00")])
+        result = sql_tool_pb2.ResultSet(
+            columns=[sql_tool_pb2.Column(name="total")], rows=[row], tables=["public.contracts"], source="main"
+        )
+        return sql_tool_pb2.RunVerifiedQueryResponse(
+            result=result, sql="SELECT sum(amount) FROM contracts WHERE year = $1", params_json=f"[{arguments['year']}]"
+        )
 
 
 class Web(web_tool_pb2_grpc.WebToolServiceServicer):
@@ -175,9 +210,20 @@ class Cache(tool_cache_pb2_grpc.ToolCacheServiceServicer):
     async def BatchGet(self, request, context):
         await self.tools.answer("BatchGet", request)
         known = [self.tools.values.get(call.SerializeToString(deterministic=True)) for call in request.calls]
+        token = "token" if request.lease else ""
         return tool_cache_pb2.BatchGetResponse(
-            lookups=[tool_cache_pb2.Lookup(hit=value is not None, value=value or b"") for value in known]
+            lookups=[
+                tool_cache_pb2.Lookup(snapshot=7, lease_token=token)
+                if value is None
+                else tool_cache_pb2.Lookup(hit=True, value=value, snapshot=7, **self.tools.found)
+                for value in known
+            ]
         )
+
+    async def Release(self, request, context):
+        await self.tools.answer("Release", request)
+        self.tools.released.set()
+        return tool_cache_pb2.ReleaseResponse()
 
     async def BatchPut(self, request, context):
         await self.tools.answer("BatchPut", request)
@@ -285,9 +331,9 @@ class World:
 
 
 @asynccontextmanager
-async def world(tmp_path, *, cache_address=None, model_url=None, **settings):
+async def world(tmp_path, *, cache_address=None, model_url=None, tenant=None, **settings):
     sql = {"dsn_secret": "dsn", "tables": {"contracts": {"columns": {"id": {}}}}}
-    (tmp_path / "acme.yaml").write_text(yaml.safe_dump({"id": "acme", "sql": sql}))
+    (tmp_path / "acme.yaml").write_text(yaml.safe_dump({"id": "acme", "sql": sql} | (tenant or {})))
     (tmp_path / "vault.yaml").write_text(yaml.safe_dump({"id": "vault", "web": {"sovereign": True}}))
     tools, model = Tools(), HttpModel()
     retrieval = served(
@@ -444,11 +490,19 @@ async def test_an_empty_reply_gets_one_more_turn_without_tools(tmp_path):
 
 async def test_wrong_sql_goes_to_the_model_with_its_hint_and_degrades_nothing(tmp_path):
     async with world(tmp_path) as it:
-        it.tools.failing["Query"] = errors.SqlError("There is no column `totl`.", hint="Perhaps `total`.")
+        it.tools.failing["Query"] = errors.SqlError(
+            "There is no column `totl`.", hint="Perhaps `total`.", code="unknown_column", position="8"
+        )
         it.model.replies = [calling(COUNT), saying("No he podido.")]
         responses = await it.ask()
         assert it.model.observations() == [
-            {"error": "There is no column `totl`.", "tool": "sql_query", "hint": "Perhaps `total`."}
+            {
+                "error": "There is no column `totl`.",
+                "tool": "sql_query",
+                "code": "unknown_column",
+                "position": 8,
+                "hint": "Perhaps `total`.",
+            }
         ]
     assert of(responses, "degraded") == []
     assert (responses[-1].finished.finish, responses[-1].finished.reason) == (pb.FINISH_REFUSED, "no_evidence")
@@ -507,7 +561,7 @@ async def test_degraded_results_are_not_kept(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mode", "gets", "puts"), [(pb.CACHE_MODE_REFRESH, 0, 1), (pb.CACHE_MODE_OFF, 0, 0), (pb.CACHE_MODE_USE, 1, 1)]
+    ("mode", "gets", "puts"), [(pb.CACHE_MODE_REFRESH, 1, 1), (pb.CACHE_MODE_OFF, 0, 0), (pb.CACHE_MODE_USE, 1, 1)]
 )
 async def test_the_cache_mode_is_respected(tmp_path, mode, gets, puts):
     async with world(tmp_path) as it:
@@ -941,3 +995,210 @@ async def test_the_stand_in_model_completes_follow_ups(tmp_path, before, questio
         await it.ask(question, history=history, tools=["vector_search"])
         [request] = searched(it)
     assert all(word in request.query for word in whole)
+
+
+# Results that others have made, or are making
+
+
+async def test_an_answer_says_how_old_a_result_is_and_for_which_words_it_was_made(tmp_path):
+    async with world(tmp_path) as it:
+        it.model.replies = [calling(COUNT), saying("47 [1]."), calling(COUNT), saying("47 [1].")]
+        await it.ask()
+        await asyncio.wait_for(it.tools.put.wait(), 2)
+        it.tools.found = {"age": Duration(seconds=61), "matched_text": "other words", "similarity": 0.75}
+        (ended,) = of(await it.ask(), "tool_call_finished")
+    assert (ended.from_cache, ended.cache_age.seconds) == (True, 61)
+    assert (ended.cache_matched_text, ended.cache_similarity) == ("other words", 0.75)
+
+
+async def test_results_are_stored_with_what_they_were_made_from(tmp_path):
+    async with world(tmp_path) as it:
+        it.tools.shelf = {"c-7": "condiciones especiales"}  # whole results, unlike those without the shelf
+        it.model.replies = [calling(SEARCH, COUNT), saying("47 [2].")]
+        await it.ask()
+        await asyncio.sleep(0.1)
+    (put,) = [request for method, request in it.tools.asked if method == "BatchPut"]
+    stored = {entry.call.tool: entry for entry in put.entries}
+    assert list(stored["sql_query"].sources) == ["table:main/public.contracts"]
+    assert list(stored["vector_search"].sources) == ["collection:*", "collection:contracts"]
+    assert {(entry.snapshot, entry.lease_token) for entry in put.entries} == {(7, "token")}
+    assert stored["vector_search"].call.semantic_argument == "query"
+    assert stored["sql_query"].call.semantic_argument == ""
+
+
+@pytest.mark.parametrize("what", ["failing", "volatile", "degraded"])
+async def test_a_call_that_brings_nothing_to_share_gives_its_lease_back(tmp_path, what):
+    async with world(tmp_path) as it:
+        it.tools.volatile = what == "volatile"
+        if what == "failing":
+            it.tools.failing["Query"] = errors.SqlError("Wrong.")
+        it.model.replies = [calling(SEARCH if what == "degraded" else COUNT), saying("Nada.")]
+        await it.ask()
+        await asyncio.wait_for(it.tools.released.wait(), 2)
+    (released,) = [request for method, request in it.tools.asked if method == "Release"]
+    assert [lease.token for lease in released.leases] == ["token"]
+    assert it.tools.count("BatchPut") == 0
+
+
+async def test_who_hangs_up_gives_the_leases_back(tmp_path):
+    async with world(tmp_path) as it:
+        it.tools.hanging.add("Query")
+        it.model.replies = [calling(COUNT)]
+        asking = asyncio.create_task(it.ask())
+        while not it.tools.count("Query"):
+            await asyncio.sleep(0.01)
+        asking.cancel()
+        await asyncio.wait_for(it.tools.released.wait(), 2)
+
+
+@asynccontextmanager
+async def real_cache(**settings):
+    """The product's own cache, remembering in its process."""
+    wired = CacheSettings(identity_secret=SECRET, valkey_url="memory:", **settings)
+    async with listening(tool_cache_server.build(wired)) as address:
+        yield address
+
+
+async def test_questions_that_are_asked_at_the_same_time_share_one_query(tmp_path):
+    async with real_cache() as address, world(tmp_path, cache_address=address) as it:
+        it.tools.gate.clear()
+        it.model.replies = [*[calling(COUNT) for _ in range(8)], *[saying("47 [1].") for _ in range(8)]]
+        asking = [asyncio.create_task(it.ask()) for _ in range(8)]
+        await asyncio.sleep(0.3)
+        it.tools.gate.set()
+        answers = await asyncio.gather(*asking)
+        assert it.tools.count("Query") == 1
+    ended = [one for answer in answers for one in of(answer, "tool_call_finished")]
+    assert sorted(one.from_cache for one in ended) == [False] + [True] * 7
+    assert {answer[-1].finished.finish for answer in answers} == {pb.FINISH_ANSWERED}
+
+
+async def test_when_the_first_to_ask_hangs_up_the_next_asks_the_tool(tmp_path):
+    async with real_cache() as address, world(tmp_path, cache_address=address) as it:
+        it.tools.gate.clear()
+        it.model.replies = [calling(COUNT), calling(COUNT), saying("47 [1].")]
+        first = asyncio.create_task(it.ask())
+        while not it.tools.count("Query"):
+            await asyncio.sleep(0.01)
+        second = asyncio.create_task(it.ask())
+        await asyncio.sleep(0.2)
+        assert it.tools.count("Query") == 1
+        first.cancel()
+        while it.tools.count("Query") < 2:
+            await asyncio.sleep(0.01)
+        it.tools.gate.set()
+        answer = await asyncio.wait_for(second, 5)
+    assert answer[-1].finished.finish == pb.FINISH_ANSWERED
+
+
+async def test_a_refreshed_answer_replaces_what_was_known(tmp_path):
+    async with real_cache() as address, world(tmp_path, cache_address=address) as it:
+        it.model.replies = [reply for _ in range(3) for reply in (calling(COUNT), saying("47 [1]."))]
+        hits = []
+        for mode in (pb.CACHE_MODE_USE, pb.CACHE_MODE_REFRESH, pb.CACHE_MODE_USE):
+            (ended,) = of(await it.ask(cache=mode), "tool_call_finished")
+            hits.append(ended.from_cache)
+            await asyncio.sleep(0.1)
+    assert hits == [False, False, True]
+    assert it.tools.count("Query") == 2
+
+
+async def test_what_was_made_from_a_table_is_made_anew_once_data_was_loaded(tmp_path):
+    async with real_cache() as address, world(tmp_path, cache_address=address) as it:
+        it.model.replies = [reply for _ in range(2) for reply in (calling(COUNT), saying("47 [1]."))]
+        await it.ask()
+        await asyncio.sleep(0.1)
+        async with connect(address) as channel:
+            cache = tool_cache_pb2_grpc.ToolCacheServiceStub(channel)
+            await cache.Invalidate(tool_cache_pb2.InvalidateRequest(sources=["table:main/public.contracts"]))
+        (ended,) = of(await it.ask(), "tool_call_finished")
+    assert not ended.from_cache
+
+
+# Reviewed queries, several databases, internal data
+
+REVIEWED = {"description": "d", "sql": "SELECT 1", "owner": "finance", "reviewed_on": "2025-01-01"}
+REVIEWED_SQL = {
+    "dsn_secret": "dsn",
+    "tables": {"contracts": {"columns": {"id": {}}}},
+    "verified_queries": {"contract_total": REVIEWED, "late_suppliers": REVIEWED},
+}
+YEAR = {"type": "object", "properties": {"year": {"type": "integer"}}, "required": ["year"]}
+
+
+def with_verified(it):
+    it.tools.verified = [
+        sql_tool_pb2.VerifiedQuery(
+            name="contract_total",
+            description="Total amount of contracts. NOT for single ones.",
+            parameters_schema_json=json.dumps(YEAR),
+            examples=[sql_tool_pb2.VerifiedExample(question="¿Cuánto en 2025?", arguments_json='{"year": 2025}')],
+            version="v1",
+        ),
+        sql_tool_pb2.VerifiedQuery(name="late_suppliers", description="d", defect="No table `suppliers`."),
+    ]
+
+
+async def test_a_verified_query_is_called_mended_cited_and_remembered(tmp_path):
+    async with world(tmp_path, tenant={"sql": REVIEWED_SQL}) as it:
+        with_verified(it)
+        it.model.replies = [
+            calling(("contract_total", '{"year": "x"}')),
+            calling(("contract_total", '{"year": 2025}')),
+            saying("8.300.000 € [1]."),
+        ]
+        responses = await it.ask()
+        offered = [one["function"] for one in it.model.requests[0]["tools"]]
+        observed = it.model.observations()
+        listed = (await it.stub.ListTools(pb.ListToolsRequest())).tools
+        await asyncio.wait_for(it.tools.put.wait(), 2)
+    assert [one["name"] for one in offered] == ["vector_search", "sql_query", "web_search", "contract_total"]
+    assert offered[3]["parameters"] == YEAR
+    assert [(one.name, json.loads(one.parameters_schema_json)) for one in listed][3] == ("contract_total", YEAR)
+    assert observed[0] == {"error": "`year` must be an integer.", "tool": "contract_total"}
+    assert observed[1]["rows"] == [["8300000.00"]]
+    (citation,) = of(responses, "citation")
+    assert citation.sql.statement == "SELECT sum(amount) FROM contracts WHERE year = $1"
+    assert citation.sql.params_json == "[2025]"
+    (entry,) = next(request for method, request in it.tools.asked if method == "BatchPut").entries
+    assert (entry.call.tool, list(entry.sources)) == ("contract_total", ["table:main/public.contracts"])
+
+
+async def test_verified_queries_are_wanted_by_name_and_counted_under_one(tmp_path):
+    def counted():
+        labels = {"tool": "verified_query", "status": "ok"}
+        return REGISTRY.get_sample_value("sabueso_orchestrator_tool_calls_total", labels) or 0
+
+    before = counted()
+    async with world(tmp_path, tenant={"sql": REVIEWED_SQL}) as it:
+        with_verified(it)
+        it.model.replies = [calling(("contract_total", '{"year": 2025}')), saying("8.300.000 € [1].")]
+        await it.ask(tools=["contract_total"])
+        assert [one["function"]["name"] for one in it.model.requests[0]["tools"]] == ["contract_total"]
+    assert it.tools.count("DescribeSchema") == 0
+    assert counted() == before + 1
+
+
+async def test_the_chosen_database_is_asked(tmp_path):
+    table = {"contracts": {"columns": {"id": {}}}}
+    sql = [{"name": name, "dsn_secret": "d", "tables": table} for name in ("main", "archive")]
+    async with world(tmp_path, tenant={"sql": sql}) as it:
+        it.tools.sources = ["main", "archive"]
+        it.model.replies = [
+            calling(
+                ("sql_query", '{"query": "SELECT 1", "source": "archive"}'), ("sql_query", '{"query": "SELECT 2"}')
+            ),
+            saying("47 [1]."),
+        ]
+        await it.ask()
+    assert [request.source for method, request in it.tools.asked if method == "Query"] == ["archive", ""]
+
+
+async def test_a_web_query_is_sent_with_the_codes_that_must_not_leave(tmp_path):
+    leaking = ("web_search", '{"query": "proveedor del contrato CT-2025-0091"}')
+    async with world(tmp_path) as it:
+        it.tools.shelf = {"c-7": "condiciones especiales del contrato CT-2025-0091"}
+        it.model.replies = [calling(SEARCH), calling(leaking), saying("Nada [1].")]
+        await it.ask()
+    (asked,) = [request for method, request in it.tools.asked if method == "WebSearch"]
+    assert list(asked.internal_terms) == ["CT-2025-0091"]

@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { $, make, renderAnswer } from "./dom.js";
 import { labelOf, open } from "./sources.js";
-import { counted, language, text } from "./texts.js";
+import { age, counted, language, text } from "./texts.js";
 
 let history = [];
 let running = null;
@@ -48,6 +48,13 @@ async function follow(question, view, onRefused) {
   }
 }
 
+// From the cache, how old, and for which question where it was asked in other words.
+function cached({ from_cache: fromCache, cache }) {
+  if (!fromCache) return [];
+  const matched = cache?.matched ? ` · ${text("askedAs", cache.matched)}` : "";
+  return [make("span", { class: "cached" }, ` · ${text("fromCache")}${cache ? `, ${age(cache.age_s)}` : ""}${matched}`)];
+}
+
 class AnswerView {
   constructor() {
     this.text = "";
@@ -83,8 +90,7 @@ class AnswerView {
       const { state, line } = this.calls.get(step.call_id);
       state.textContent = step.status === "ok" ? "✓" : "✗";
       state.className = step.status;
-      const cached = step.from_cache ? ` · ${text("fromCache")}` : "";
-      line.lastChild.append(make("div", {}, `${step.summary} · ${Math.round(step.duration_ms)} ms${cached}`));
+      line.lastChild.append(make("div", {}, `${step.summary} · ${Math.round(step.duration_ms)} ms`, ...cached(step)));
     } else if (step.event === "degraded") {
       this.warn(text("without", step.service, step.reason));
     }

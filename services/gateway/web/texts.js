@@ -7,7 +7,7 @@ const TEXTS = {
     questionPlaceholder: "What do you want to know?", send: "Ask", stop: "Stop", newConversation: "New conversation",
     files: "Files (PDF, Office, HTML, text, mail, code …)", collection: "Collection", upload: "Upload", title: "Title", status: "Status",
     more: "Show more", close: "Close", sources: "Sources", remove: "Delete", reallyRemove: "Delete “{}”?", sent: "{} files sent",
-    steps: "{} look-ups", step: "1 look-up", fromCache: "from the cache", rows: "{} rows", row: "1 row", page: "page {}", params: "Parameters", result: "Result",
+    steps: "{} look-ups", step: "1 look-up", fromCache: "from the cache", old: "{} old", askedAs: "asked before as “{}”", rows: "{} rows", row: "1 row", page: "page {}", params: "Parameters", result: "Result",
     partial: "Partial answer: {}", refused: "Nothing was found to answer from.", without: "Without {}: {}",
     stopped: "Stopped.", lost: "The connection was lost. Is sabueso running?", tokens: "tokens", notFound: "The source is gone.",
     untrusted: "Text from the web, as it was found.", none: "unlimited", used: "{} of {} used",
@@ -26,7 +26,7 @@ const TEXTS = {
     questionPlaceholder: "¿Qué quieres saber?", send: "Preguntar", stop: "Parar", newConversation: "Conversación nueva",
     files: "Archivos (PDF, Office, HTML, texto, correo, código …)", collection: "Colección", upload: "Subir", title: "Título", status: "Estado",
     more: "Ver más", close: "Cerrar", sources: "Fuentes", remove: "Borrar", reallyRemove: "¿Borrar «{}»?", sent: "{} archivos enviados",
-    steps: "{} consultas", step: "1 consulta", fromCache: "de la caché", rows: "{} filas", row: "1 fila", page: "página {}", params: "Parámetros", result: "Resultado",
+    steps: "{} consultas", step: "1 consulta", fromCache: "de la caché", old: "de hace {}", askedAs: "preguntado antes como «{}»", rows: "{} filas", row: "1 fila", page: "página {}", params: "Parámetros", result: "Resultado",
     partial: "Respuesta parcial: {}", refused: "No se encontró nada con lo que responder.", without: "Sin {}: {}",
     stopped: "Parado.", lost: "Se perdió la conexión. ¿Está sabueso en marcha?", tokens: "tokens", notFound: "La fuente ya no está.",
     untrusted: "Texto de la web, tal como se encontró.", none: "sin límite", used: "{} de {} usados",
@@ -48,8 +48,14 @@ export const language = {
 
 export function text(name, ...values) {
   let result = TEXTS[language.code][name] ?? name;
-  for (const value of values) result = typeof result === "string" ? result.replace("{}", String(value)) : result;
+  for (const value of values) result = typeof result === "string" ? result.replace("{}", () => String(value)) : result;
   return result;
+}
+
+// "2 min old": in the unit that gives a small number.
+export function age(seconds) {
+  const [unit, size] = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]].find(([, size]) => seconds >= size) ?? ["second", 1];
+  return text("old", new Intl.NumberFormat(language.code, { style: "unit", unit, unitDisplay: "short" }).format(Math.round(seconds / size)));
 }
 
 export const counted = (one, many, count) => (count === 1 ? text(one) : text(many, count));

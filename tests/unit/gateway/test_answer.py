@@ -45,3 +45,25 @@ def test_a_run_that_ran_out_of_tokens_ends_for_its_length():
     assert answer.finish_reason() == "length"
     assert answer.summary()["finish"] == "partial"
     assert answer.completion()["sabueso"]["reason"] == "tokens"
+
+
+def finished_from_cache(call_id, age_seconds, **facts):
+    ended = pb.ToolCallFinished(iteration=1, call_id=call_id, tool="vector_search", from_cache=True, **facts)
+    ended.cache_age.FromMilliseconds(round(age_seconds * 1000))
+    return pb.RunResponse(tool_call_finished=ended)
+
+
+def test_a_step_says_how_old_a_cached_result_is_and_what_it_was_made_for():
+    answer = Answer("use")
+    exact = answer.add(finished_from_cache("a", 12.34))
+    near = answer.add(finished_from_cache("b", 120, cache_matched_text="What is the fine?", cache_similarity=0.97))
+    assert exact["cache"] == {"kind": "exact", "age_s": 12.3}
+    assert near["cache"] == {"kind": "semantic", "age_s": 120, "matched": "What is the fine?", "similarity": 0.97}
+    assert answer.summary()["cache"]["oldest_age_s"] == 120
+
+
+def test_without_a_cached_result_nothing_is_old():
+    answer = Answer("use")
+    step = answer.add(pb.RunResponse(tool_call_finished=pb.ToolCallFinished(iteration=1, call_id="a")))
+    assert "cache" not in step
+    assert answer.summary()["cache"] == {"mode": "use", "hits": 0, "oldest_age_s": None}

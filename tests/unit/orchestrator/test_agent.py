@@ -6,6 +6,7 @@ from datetime import date
 import pytest
 
 from services.orchestrator.agent import Agent
+from services.orchestrator.arguments import TypedForm
 from services.orchestrator.dispatch import Dispatcher, ToolSet
 from services.orchestrator.events import CallFinished, CallStarted, Cited, Finish, Finished, Text, Thought
 from services.orchestrator.model import Message, Sampling, ScriptedModel, ToolCall, Turn, Usage
@@ -55,7 +56,7 @@ def tool(name, call, timeout=5.0):
         "vector_search": ("retrieval", VectorSearch, Passages),
         "sql_query": ("sql_tool", SqlQuery, Rows),
     }[name]
-    return Tool(name, service, f"Does {name}.", arguments, result, call, timeout)
+    return Tool(name, service, f"Does {name}.", TypedForm(arguments), result, call, timeout)
 
 
 def dispatcher(vector_search=search, sql_query=count, *, lost=None, timeout=5.0):

@@ -3,11 +3,13 @@ import json
 
 import pytest
 
-from services.orchestrator.dispatch import CacheMode, Dispatcher, Failure, ToolSet
+from services.orchestrator.arguments import TypedForm
+from services.orchestrator.dispatch import Dispatcher, Failure, ToolSet
 from services.orchestrator.model import ToolCall
-from services.orchestrator.result_cache import MemoryStore, ResultCache
-from services.orchestrator.results import Degraded, Passage, Passages
-from services.orchestrator.tools import Tool, VectorSearch
+from services.orchestrator.result_cache import MemoryStore, Miss, ResultCache
+from services.orchestrator.results import Degraded, Pages, Passage, Passages, Rows, may_be_kept
+from services.orchestrator.tools import SqlQuery, Tool, VectorSearch
+from services.orchestrator.turn_cache import CacheMode
 from services.runtime.errors import DependencyFailed, InvalidField, LimitExceeded, NotFound, NotPermitted, SqlError
 
 FOUND = Passages((Passage("d", "c", "T", "s", 1, "", "en", "Text."),))
@@ -27,8 +29,11 @@ class Search:
         return self.result
 
 
-def dispatcher(search, store=None, *, mode=CacheMode.USE, ttl=60, max_calls=6, version="1", context=lambda _: ""):
-    tool = Tool("vector_search", "retrieval", "Searches.", VectorSearch, Passages, search, 5, ttl, version, context)
+def dispatcher(
+    search, store=None, *, mode=CacheMode.USE, ttl=60, max_calls=6, version="1", context=lambda _: "", **more
+):
+    form = TypedForm(VectorSearch)
+    tool = Tool("vector_search", "retrieval", "Searches.", form, Passages, search, 5, ttl, version, context, **more)
     return Dispatcher(ToolSet({"vector_search": tool}), ResultCache(store or MemoryStore()), mode, max_calls)
 
 
@@ -48,7 +53,7 @@ async def test_a_result_is_remembered_for_the_next_run():
     again = dispatcher(search, store)
     outcomes = await run(again, "a", "b")
     assert search.queries == ["a", "b"]
-    assert [(one.result, one.from_cache) for one in outcomes] == [(FOUND, True)] * 2
+    assert [(one.result, one.hit.found) for one in outcomes] == [(FOUND, FOUND)] * 2
     assert again.cache_hits == 2
 
 
@@ -63,7 +68,7 @@ async def test_defaults_spelled_out_are_the_same_call():
     await run(dispatcher(search, store), "a")
     spelled = ToolCall("x", "vector_search", '{"top_k": 5, "query": "a"}')
     outcomes = [outcome async for outcome in dispatcher(search, store).run([spelled], 5)]
-    assert outcomes[0].from_cache
+    assert outcomes[0].hit
 
 
 async def test_another_version_is_another_call():
@@ -84,7 +89,7 @@ async def test_a_call_that_leans_on_the_conversation_is_another_call_in_another_
 
 @pytest.mark.parametrize(
     ("mode", "ttl", "lookups", "stored"),
-    [(CacheMode.USE, 60, 1, 1), (CacheMode.REFRESH, 60, 0, 1), (CacheMode.OFF, 60, 0, 0), (CacheMode.USE, 0, 0, 0)],
+    [(CacheMode.USE, 60, 1, 1), (CacheMode.REFRESH, 60, 1, 1), (CacheMode.OFF, 60, 0, 0), (CacheMode.USE, 0, 0, 0)],
 )
 async def test_the_mode_and_the_time_to_live_are_respected(mode, ttl, lookups, stored):
     store = MemoryStore()
@@ -164,5 +169,207 @@ async def test_no_call_outlives_the_time_of_the_run():
 
     given = []
     outcomes = [one async for one in dispatcher(hangs).run(calls("a"), 0.05)]
-    assert given == [0.05]
+    assert given == [pytest.approx(0.05, abs=0.01)]
     assert outcomes[0].result.message == "timeout after 0.05s"
+
+
+class GatedSearch(Search):
+    """Answers when it is told to."""
+
+    def __init__(self, result=FOUND):
+        super().__init__(result)
+        self.begun = asyncio.Event()
+        self.open = asyncio.Event()
+
+    async def __call__(self, arguments, seconds):
+        self.begun.set()
+        await self.open.wait()
+        return await super().__call__(arguments, seconds)
+
+
+async def while_another_makes_it(search, store, *, wanted, seconds=5, end=None):
+    """Runs `wanted` while another run makes the same call, and ends that one's call by `end`."""
+    first = asyncio.create_task(run(dispatcher(search, store), "a"))
+    await search.begun.wait()
+    second = asyncio.create_task(run(wanted, "a"))
+    await asyncio.sleep(0.02)
+    if end is None:
+        search.open.set()
+    else:
+        end(first)
+    outcomes = await second
+    search.open.set()
+    await asyncio.gather(first, return_exceptions=True)
+    return outcomes[0]
+
+
+async def test_equal_calls_of_two_runs_are_made_once():
+    search, own, store = GatedSearch(), Search(), MemoryStore()
+    outcome = await while_another_makes_it(search, store, wanted=dispatcher(own, store))
+    assert (search.queries, own.queries) == (["a"], [])
+    assert outcome.hit.found == outcome.result == FOUND
+    assert store.leases == {}
+
+
+@pytest.mark.parametrize(
+    "result", [DependencyFailed("Down."), InvalidField("Wrong."), Passages((), (Degraded("reranking", "down"),))]
+)
+async def test_a_call_that_brings_nothing_to_share_is_made_by_who_waits_for_it(result):
+    search, own, store = GatedSearch(result), Search(), MemoryStore()
+    outcome = await while_another_makes_it(search, store, wanted=dispatcher(own, store))
+    assert own.queries == ["a"]
+    assert (outcome.result, outcome.hit) == (FOUND, None)
+    assert len(store.entries) == 1
+    assert store.leases == {}
+
+
+async def test_a_run_that_is_cancelled_hands_its_call_to_who_waits_for_it():
+    search, own, store = GatedSearch(), Search(), MemoryStore()
+    runner = dispatcher(own, store)
+    outcome = await while_another_makes_it(search, store, wanted=runner, end=lambda task: task.cancel())
+    assert outcome.result == FOUND
+    assert own.queries == ["a"]
+    assert store.leases == {}
+
+
+async def test_nobody_waits_longer_for_another_than_half_of_the_time():
+    search, own, store = GatedSearch(), Search(), MemoryStore()
+    first = asyncio.create_task(run(dispatcher(search, store), "a"))
+    await search.begun.wait()
+    outcomes = [one async for one in dispatcher(own, store).run(calls("a"), 0.2)]
+    assert outcomes[0].result == FOUND
+    assert 0.1 <= outcomes[0].duration_seconds < 0.2
+    search.open.set()
+    await first
+
+
+async def test_a_run_that_refreshes_waits_for_nobody():
+    search, own, store = GatedSearch(), Search(), MemoryStore()
+    wanted = dispatcher(own, store, mode=CacheMode.REFRESH)
+    outcome = await while_another_makes_it(search, store, wanted=wanted, end=lambda _: None)
+    assert (own.queries, outcome.hit) == (["a"], None)
+
+
+async def test_a_run_that_refreshes_replaces_what_was_known():
+    store = MemoryStore()
+    await run(dispatcher(Search(Passages(())), store), "a")
+    await run(dispatcher(Search(), store, mode=CacheMode.REFRESH), "a")
+    assert (await run(dispatcher(Search(), store), "a"))[0].hit.found == FOUND
+
+
+async def test_an_early_result_is_stored_while_a_late_one_is_awaited():
+    late = GatedSearch()
+
+    async def search(arguments, seconds):
+        return FOUND if arguments.query == "early" else await late(arguments, seconds)
+
+    store = MemoryStore()
+    task = asyncio.create_task(run(dispatcher(search, store), "early", "late"))
+    async with asyncio.timeout(1):
+        while not store.entries:
+            await asyncio.sleep(0.005)
+    assert not task.done()
+    late.open.set()
+    await task
+    assert len(store.entries) == 2
+
+
+async def test_who_stops_listening_after_a_hit_leaves_no_call_reserved():
+    store = MemoryStore()
+    await run(dispatcher(Search(), store), "a")
+    runner = dispatcher(Search(), store)
+    outcomes = runner.run(calls("a", "b"), 5)
+    assert (await anext(outcomes)).hit
+    await outcomes.aclose()
+    await runner.cache.close()
+    assert store.leases == {}
+
+
+async def test_a_result_is_stored_with_its_sources_and_the_state_before_it():
+    store = MemoryStore()
+    await run(
+        dispatcher(Search(), store, cache_sources=lambda arguments, found: [f"collection:{arguments.query}"]), "a"
+    )
+    entry = next(iter(store.entries.values()))
+    assert (entry.sources, entry.snapshot) == (("collection:a",), 1)
+    assert entry.lease
+
+
+async def test_nothing_is_stored_where_the_state_before_it_is_not_known():
+    store = MemoryStore()
+    store.lost = True
+
+    async def search(arguments, seconds):
+        store.lost = False
+        return FOUND
+
+    await run(dispatcher(search, store), "a")
+    assert store.entries == {}
+
+
+async def test_what_is_free_text_and_what_is_near_enough_is_told_to_the_cache():
+    store = MemoryStore()
+    await run(dispatcher(Search(), store, semantic_argument="query", min_similarity=0.95), "a")
+    key = next(iter(store.entries))
+    assert (key.semantic_argument, key.min_similarity) == ("query", 0.95)
+
+
+async def test_what_was_found_inside_the_company_is_known_to_the_other_tools():
+    runner = dispatcher(Search())
+    await run(runner, "a")
+    assert runner.toolset.internal == [FOUND]
+
+
+class CrowdedStore(MemoryStore):
+    """Nobody may wait; what there is to say of the state is not said."""
+
+    async def wait(self, key, seconds):
+        return Miss()
+
+
+async def test_who_may_not_wait_stores_with_the_state_of_its_lookup():
+    """Without any state a result could be stored that an invalidation meanwhile made old."""
+    own, store = Search(), CrowdedStore()
+    store.leases[dispatcher(own).toolset.tools["vector_search"].key(VectorSearch(query="a"))] = "another's"
+    await run(dispatcher(own, store), "a")
+    assert [entry.snapshot for entry in store.entries.values()] == [1]
+
+
+async def test_a_call_that_is_too_long_for_the_cache_runs_all_the_same_and_costs_the_others_nothing():
+    async def search(arguments, seconds):
+        return FOUND
+
+    async def long(arguments, seconds):
+        return Rows("x", "[]", (), ())
+
+    store = MemoryStore()
+    runner = dispatcher(search, store)
+    tools = {
+        **runner.toolset.tools,
+        "sql_query": Tool("sql_query", "sql_tool", "Asks.", TypedForm(SqlQuery), Rows, long, 5, 60, "1"),
+    }
+    runner.toolset = ToolSet(tools)
+    asked = [*calls("a"), ToolCall("x", "sql_query", json.dumps({"query": "x", "params": ["y" * 70_000]}))]
+    outcomes = [outcome async for outcome in runner.run(asked, 5)]
+    await runner.cache.close()
+    assert len(outcomes) == 2
+    assert not any(isinstance(one.result, Failure) for one in outcomes)
+    assert not runner.cache_lost
+    assert [key.tool for key in store.entries] == ["vector_search"]
+
+
+@pytest.mark.parametrize(
+    ("found", "kept"),
+    [
+        (Rows("x", "[]", ("a",), ()), True),
+        (Rows("x", "[]", ("a",), ((1,),), truncated=True), True),
+        (Rows("x", "[]", ("a",), ((1,),), volatile=True), False),
+        (Passages(()), True),
+        (Passages(FOUND.passages, (Degraded("reranking", "down"),)), False),
+        (Pages(()), True),
+        (Pages((), (Degraded("web_tool", "some search engines did not answer"),)), False),
+        (Pages((), redacted_query="without a name"), False),
+    ],
+)
+def test_only_what_is_complete_and_serves_others_too_is_kept(found, kept):
+    assert may_be_kept(found) is kept

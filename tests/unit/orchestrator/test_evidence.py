@@ -84,7 +84,8 @@ def test_a_failure_is_told_with_its_tool():
         "error": "timeout after 5s",
         "tool": "web_search",
     }
-    assert json.loads(error_observation("sql_query", "no column", "use amount"))["hint"] == "use amount"
+    helped = json.loads(error_observation("sql_query", "no column", code="unknown_column", position="8", hint="use x"))
+    assert (helped["code"], helped["position"], helped["hint"]) == ("unknown_column", 8, "use x")
 
 
 def test_the_preview_shows_the_first_rows():

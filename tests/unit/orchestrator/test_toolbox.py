@@ -1,4 +1,5 @@
 import hashlib
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -7,12 +8,24 @@ from services.orchestrator.documents import Collection, DocumentQuery
 from services.orchestrator.model import Message, ScriptedModel, Turn, Usage
 from services.orchestrator.query_transform import SearchPolicy, Transform
 from services.orchestrator.results import Degraded, Pages, Passages, Rows
-from services.orchestrator.toolbox import Schema, Toolbox, ToolTimeouts, default_descriptions
+from services.orchestrator.sql_tools import Schema, VerifiedQuery
+from services.orchestrator.tool_maker import ToolTimeouts, default_descriptions
+from services.orchestrator.toolbox import Toolbox
 from services.orchestrator.tools import NAMES
 from services.runtime.errors import DependencyFailed, InvalidField, NotFound, Unauthenticated
 from services.runtime.tenants import TenantDirectory
 
-SQL = {"dsn_secret": "dsn", "tables": {"contracts": {"columns": {"id": {}}}}}
+TABLES = {"contracts": {"columns": {"id": {}}}}
+SQL = {"dsn_secret": "dsn", "tables": TABLES}
+REVIEWED = {"description": "d", "sql": "SELECT 1", "owner": "finance", "reviewed_on": "2025-01-01"}
+WITH_QUERIES = SQL | {"verified_queries": {"contract_total": REVIEWED, "late_suppliers": REVIEWED}}
+TOTAL = VerifiedQuery(
+    "contract_total",
+    "Total of contracts by year. NOT for single contracts.",
+    {"type": "object", "properties": {"year": {"type": "integer"}}},
+    (("How much did we sign in 2025?", '{"year": 2025}'),),
+    "v1",
+)
 
 
 class Company:
@@ -24,6 +37,8 @@ class Company:
         self.asked = []
         self.down = ()
         self.error = None
+        self.schemas = Schema("CREATE TABLE contracts (...);", "s1", ("public.contracts",))
+        self.verified = []
 
     def _ask(self, what):
         self.asked.append(what)
@@ -34,13 +49,21 @@ class Company:
         self._ask("collections")
         return [Collection(name, f"All {name}", self.counts) for name in self.names]
 
-    async def schema(self, timeout_seconds):
-        self._ask("schema")
-        return Schema("CREATE TABLE contracts (...);", "s1")
+    async def schema(self, about, timeout_seconds):
+        self._ask("schema" + about)
+        return self.schemas
 
-    async def query(self, sql, params_json, timeout_seconds):
-        self.asked.append((sql, params_json, timeout_seconds))
-        return Rows(sql, params_json, (), ())
+    async def query(self, sql, params_json, source, timeout_seconds):
+        self.asked.append((sql, params_json, source, timeout_seconds))
+        return Rows(sql, params_json, (), (), tables=("public.contracts",), source=source or "main")
+
+    async def verified_queries(self, timeout_seconds):
+        self._ask("verified")
+        return self.verified
+
+    async def run_verified(self, name, arguments_json, timeout_seconds):
+        self.asked.append((name, arguments_json, timeout_seconds))
+        return Rows("SELECT $1", "[2025]", ("n",), ((1,),), tables=("public.contracts",), source="main")
 
 
 class Documents:
@@ -58,7 +81,11 @@ class Documents:
 class Web:
     """A web without pages."""
 
-    async def search(self, query, timeout_seconds):
+    def __init__(self, company):
+        self.asked = company.asked
+
+    async def search(self, query, internal_terms, timeout_seconds):
+        self.asked.append((query, internal_terms))
         return Pages(())
 
 
@@ -70,7 +97,9 @@ def open_toolbox(tmp_path):
         directory = TenantDirectory(tmp_path)
         timeouts = ToolTimeouts(5, 8, 10)
         model = model or ScriptedModel([])
-        return Toolbox(directory, Documents(company), company, Web(), model=model, timeouts=timeouts, search=search)
+        return Toolbox(
+            directory, Documents(company), company, Web(company), model=model, timeouts=timeouts, search=search
+        )
 
     return make
 
@@ -104,7 +133,7 @@ async def test_what_services_said_is_remembered(open_toolbox):
     ("tenant", "names"),
     [
         ({"web": {"sovereign": True}}, ("vector_search", "sql_query")),
-        ({"sql": None}, ("vector_search", "web_search")),
+        ({"sql": []}, ("vector_search", "web_search")),
         ({"tools": {"vector_search": {"enabled": False}}}, ("sql_query", "web_search")),
     ],
 )
@@ -165,7 +194,7 @@ async def test_wanted_collections_bound_every_search(open_toolbox):
     company = Company()
     tool = (await open_toolbox(company).open("acme", collections=["policies"])).tools["vector_search"]
     assert "contracts" not in tool.description.split("Collections:")[1]
-    await tool.call(tool.arguments(query="x"), 5)
+    await tool.call(tool.form.type(query="x"), 5)
     assert company.asked[-1] == DocumentQuery("x", 5, ("policies",))
 
 
@@ -190,8 +219,8 @@ async def test_an_unknown_tenant_is_nobody(open_toolbox):
 async def test_parameters_reach_the_database_as_json(open_toolbox):
     company = Company()
     tool = (await open_toolbox(company).open("acme")).tools["sql_query"]
-    await tool.call(tool.arguments(query="SELECT $1", params=["ñ", 1]), 3)
-    assert company.asked[-1] == ("SELECT $1", '["ñ", 1]', 3)
+    await tool.call(tool.form.type(query="SELECT $1", params=["ñ", 1]), 3)
+    assert company.asked[-1] == ("SELECT $1", '["ñ", 1]', "", 3)
 
 
 async def test_the_cache_version_follows_texts_tables_documents_and_the_chosen_collections(open_toolbox):
@@ -209,10 +238,22 @@ async def test_the_cache_version_follows_texts_tables_documents_and_the_chosen_c
     assert (await versions(Company(), tools={"sql_query": {"description": "Other."}}))[1] != first[1]
 
 
+async def test_the_question_chooses_the_tables_that_are_told_and_not_the_key(open_toolbox):
+    toolbox = open_toolbox(Company())
+    made = [(await toolbox.open("acme", question=one)).tools["sql_query"] for one in ("", "Who paid?", "What is due?")]
+    assert len({one.key(one.form.type(query="SELECT 1")) for one in made}) == 1
+
+
+@pytest.mark.parametrize(("replicas", "seconds"), [([], 300), (["replica-dsn"], 15)])
+async def test_results_of_a_database_with_replicas_are_not_kept_for_long(open_toolbox, replicas, seconds):
+    sql = SQL | {"replica_dsn_secrets": replicas}
+    assert (await open_toolbox(Company(), sql=sql).open("acme")).tools["sql_query"].cache_ttl_seconds == seconds
+
+
 async def test_collections_are_chosen_by_their_descriptions_only_where_that_is_left_open(open_toolbox):
     async def routed(company, *, collections=(), search=None, **arguments):
         tool = (await open_toolbox(company, search=search).open("acme", collections=collections)).tools["vector_search"]
-        await tool.call(tool.arguments(query="x", **arguments), 5)
+        await tool.call(tool.form.type(query="x", **arguments), 5)
         return company.asked[-1].route
 
     assert await routed(Company())
@@ -244,7 +285,7 @@ async def test_only_what_leans_on_the_conversation_is_remembered_with_it(open_to
 
     async def context(query, history):
         tool = (await toolbox.open("acme", history=history)).tools["vector_search"]
-        return tool.cache_context(tool.arguments(query=query))
+        return tool.cache_context(tool.form.type(query=query))
 
     assert await context("penalty for late delivery", first) == ""
     assert await context("and in 2024?", []) == ""
@@ -265,5 +306,140 @@ async def test_what_the_tools_own_model_turns_cost_is_counted(open_toolbox):
     reply = Turn('{"paraphrases": ["a fine"]}', usage=Usage(90, 12))
     toolset = await open_toolbox(Company(), model=ScriptedModel([reply])).open("acme", transform=Transform.MULTI_QUERY)
     tool = toolset.tools["vector_search"]
-    await tool.call(tool.arguments(query="What is the penalty for being late?"), 5)
+    await tool.call(tool.form.type(query="What is the penalty for being late?"), 5)
     assert (toolset.spent.turns, toolset.spent.usage) == (1, Usage(90, 12))
+
+
+async def test_each_verified_query_is_a_tool_with_the_very_schema_of_its_service(open_toolbox):
+    company = Company()
+    company.verified = [TOTAL]
+    toolset = await open_toolbox(company, sql=WITH_QUERIES).open("acme")
+    assert tuple(toolset.tools) == (*NAMES, "contract_total")
+    tool = toolset.tools["contract_total"]
+    assert tool.spec.parameters == TOTAL.schema
+    assert tool.description.startswith("Total of contracts by year. NOT for single contracts.")
+    assert 'Examples: {"year": 2025} (How much did we sign in 2025?)' in tool.description
+    assert (tool.service, tool.kind, tool.timeout_seconds) == ("sql_tool", "verified_query", 8)
+    found = await tool.call(tool.form.read('{"year": 2025}'), 3)
+    assert company.asked[-1] == ("contract_total", '{"year": 2025}', 3)
+    assert (found.statement, found.params_json) == ("SELECT $1", "[2025]")
+    assert tool.cache_sources({}, found) == ["table:main/public.contracts"]
+
+
+async def test_a_verified_query_with_a_defect_is_no_tool(open_toolbox):
+    company = Company()
+    company.verified = [TOTAL, replace(TOTAL, name="late_suppliers", defect="There is no table `suppliers`.")]
+    toolset = await open_toolbox(company, sql=WITH_QUERIES).open("acme")
+    assert tuple(toolset.tools) == (*NAMES, "contract_total")
+    assert toolset.lost == {}
+
+
+async def test_a_tenants_file_can_describe_a_verified_query_anew_and_put_it_away(open_toolbox):
+    company = Company()
+    company.verified = [TOTAL, replace(TOTAL, name="late_suppliers")]
+    own = {
+        "contract_total": {"description": "Our total.", "cache_ttl_seconds": 7},
+        "late_suppliers": {"enabled": False},
+    }
+    toolset = await open_toolbox(company, sql=WITH_QUERIES, tools=own).open("acme")
+    assert tuple(toolset.tools) == (*NAMES, "contract_total")
+    tool = toolset.tools["contract_total"]
+    assert tool.description.startswith("Our total.\n")
+    assert tool.cache_ttl_seconds == 7
+
+
+async def test_a_verified_query_can_be_wanted_by_its_name(open_toolbox):
+    company = Company()
+    company.verified = [TOTAL]
+    toolbox = open_toolbox(company, sql=WITH_QUERIES)
+    assert tuple((await toolbox.open("acme", only=["contract_total"])).tools) == ("contract_total",)
+    assert company.asked == ["verified"]
+    with pytest.raises(InvalidField, match="there are: vector_search, sql_query, web_search, contract_total, late_sup"):
+        await toolbox.open("acme", only=["contract_sum"])
+
+
+async def test_verified_queries_are_lost_with_their_service_by_name(open_toolbox):
+    company = Company()
+    company.down = ("verified",)
+    toolset = await open_toolbox(company, sql=WITH_QUERIES).open("acme")
+    assert tuple(toolset.lost) == ("contract_total", "late_suppliers")
+    assert toolset.lost["contract_total"].service == "sql_tool"
+
+
+async def test_the_cache_version_of_a_verified_query_is_its_own(open_toolbox):
+    company = Company()
+    company.verified = [TOTAL]
+    first = (await open_toolbox(company, sql=WITH_QUERIES).open("acme")).tools["contract_total"].cache_version
+    company.verified = [replace(TOTAL, version="v2")]
+    assert (await open_toolbox(company, sql=WITH_QUERIES).open("acme")).tools["contract_total"].cache_version != first
+
+
+async def test_the_model_chooses_a_database_only_where_there_are_several(open_toolbox):
+    company = Company()
+    single = (await open_toolbox(company).open("acme")).tools["sql_query"]
+    assert "source" not in single.spec.parameters["properties"]
+    company.schemas = replace(company.schemas, sources=("main", "archive"))
+    several = (await open_toolbox(company).open("acme")).tools["sql_query"]
+    assert several.spec.parameters["properties"]["source"]["enum"] == ["main", "archive"]
+    await several.call(several.form.read('{"query": "SELECT 1", "source": "archive"}'), 3)
+    assert company.asked[-1] == ("SELECT 1", "[]", "archive", 3)
+    await several.call(several.form.read('{"query": "SELECT 1"}'), 3)
+    assert company.asked[-1] == ("SELECT 1", "[]", "", 3)
+
+
+async def test_the_question_chooses_the_tables_only_where_they_are_too_many(open_toolbox):
+    company = Company()
+    many = {name: {"columns": {"id": {}}} for name in ("contracts", "suppliers")}
+    toolbox = open_toolbox(company, sql=SQL | {"tables": many})
+    history = [Message("user", "Suppliers?"), Message("assistant", "Yes.")]
+    await toolbox.open("acme", question="And in 2024?", history=history)
+    assert [one for one in company.asked if one != "collections"] == ["schema", "schemaSuppliers?\nAnd in 2024?"]
+    company.asked.clear()
+    await toolbox.open("acme")
+    await open_toolbox(company).open("acme", question="How many?")
+    assert [one for one in company.asked if one != "collections"] == ["schema"]
+
+
+async def test_how_tables_were_chosen_does_not_change_what_results_are_known_by(open_toolbox):
+    company = Company()
+
+    async def version(text):
+        company.schemas = replace(company.schemas, text=text)
+        return (await open_toolbox(company).open("acme")).tools["sql_query"].cache_version
+
+    assert await version("CREATE TABLE a (...);") == await version("CREATE TABLE b (...);")
+
+
+async def test_a_query_that_reads_a_database_is_remembered_with_its_tables(open_toolbox):
+    tool = (await open_toolbox(Company()).open("acme")).tools["sql_query"]
+    found = Rows("SELECT 1", "[]", (), (), tables=("public.contracts", "public.suppliers"), source="archive")
+    assert tool.cache_sources(None, found) == ["table:archive/public.contracts", "table:archive/public.suppliers"]
+
+
+async def test_a_search_is_remembered_with_the_collections_that_it_read(open_toolbox):
+    toolbox = open_toolbox(Company())
+
+    async def sources(*, collections=(), **arguments):
+        tool = (await toolbox.open("acme", collections=collections)).tools["vector_search"]
+        return tool.cache_sources(tool.form.type(query="x", **arguments), Passages(()))
+
+    assert await sources() == ["collection:*", "collection:contracts", "collection:policies"]
+    assert await sources(collection="policies") == ["collection:policies"]
+    assert await sources(collections=["contracts"]) == ["collection:contracts"]
+
+
+async def test_near_questions_serve_where_the_tenants_file_says_so(open_toolbox):
+    own = {"vector_search": {"semantic_similarity": 0.95}}
+    tools = (await open_toolbox(Company(), tools=own).open("acme")).tools
+    keys = [tools[name].key(tools[name].form.read('{"query": "x"}')) for name in NAMES]
+    assert [(key.semantic_argument, key.min_similarity) for key in keys] == [("query", 0.95), ("", 0), ("query", 0)]
+
+
+async def test_a_web_search_names_what_must_not_leave(open_toolbox):
+    company = Company()
+    history = [Message("assistant", "It is CT-2024-0001."), Message("user", "CT-2023-0002")]
+    toolset = await open_toolbox(company).open("acme", history=history)
+    toolset.internal.append(Rows("s", "[]", ("id",), (("CT-2025-0091",),)))
+    tool = toolset.tools["web_search"]
+    await tool.call(tool.form.read('{"query": "CT-2025-0091 CT-2024-0001 CT-2023-0002"}'), 3)
+    assert set(company.asked[-1][1]) == {"CT-2025-0091", "CT-2024-0001"}

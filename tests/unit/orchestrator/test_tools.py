@@ -1,11 +1,11 @@
 import pytest
-from pydantic import ValidationError
 
-from services.orchestrator.tools import SqlQuery, VectorSearch, WebSearch, schema, vector_search_of
+from services.orchestrator.arguments import TypedForm, WrongArguments
+from services.orchestrator.tools import SqlQuery, VectorSearch, WebSearch, vector_search_of
 
 
 def test_the_schema_names_the_collections_and_nothing_superfluous():
-    assert schema(vector_search_of(("contracts", "policies"))) == {
+    assert TypedForm(vector_search_of(("contracts", "policies"))).schema == {
         "type": "object",
         "properties": {
             "query": {
@@ -33,7 +33,7 @@ def test_the_schema_names_the_collections_and_nothing_superfluous():
 
 
 def test_one_collection_is_still_a_choice():
-    collection = schema(vector_search_of(("contracts",)))["properties"]["collection"]
+    collection = TypedForm(vector_search_of(("contracts",))).schema["properties"]["collection"]
     assert collection.get("enum", [collection.get("const")]) == ["contracts"]
 
 
@@ -62,12 +62,13 @@ def test_parameters_written_as_text_are_read():
         ('{"query":"x","top_k":0}', VectorSearch, "top_k"),
         ('{"query":"x","limit":3}', VectorSearch, "limit"),
         ('{"query":"x","collection":"z"}', vector_search_of(("a", "b")), "collection"),
-        ('{"query":"x","params":[NaN]}', SqlQuery, "params"),
+        ('{"query":"x","params":[NaN]}', SqlQuery, "NaN"),
+        ('{"query":"x","params":"[NaN]"}', SqlQuery, "params"),
         ('{"query":"x","params":"a, b"}', SqlQuery, "params"),
         ('{"query":"x"', WebSearch, "Invalid JSON"),
         ("[]", WebSearch, "object"),
     ],
 )
 def test_wrong_arguments_are_refused_by_name(arguments, model, says):
-    with pytest.raises(ValidationError, match=says):
-        model.model_validate_json(arguments)
+    with pytest.raises(WrongArguments, match=says):
+        TypedForm(model).read(arguments)

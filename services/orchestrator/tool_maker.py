@@ -1,0 +1,93 @@
+"""Makes a tool: our description or the tenant's, its time, and how long its results serve."""
+
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import Any, cast
+
+import yaml
+
+from services.orchestrator.arguments import ArgumentForm
+from services.orchestrator.result_cache import FORMAT_VERSION
+from services.orchestrator.results import Found
+from services.orchestrator.tools import SERVICES, VERIFIED_QUERY, Tool
+from services.runtime.tenants import Tenant, TenantDirectory
+
+# The files reach the processes one after another, in Kubernetes within two minutes. Until then a tool may still answer
+# by the old ones, and a result with a column that has just been withdrawn must not be kept as one of the new ones.
+_SETTLING_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class ToolTimeouts:
+    """Seconds that one call of a tool may take."""
+
+    vector_search: float = 5
+    sql_query: float = 8
+    web_search: float = 10
+
+
+def default_descriptions() -> Mapping[str, str]:
+    """The texts of tools.yaml by tool name."""
+    text = files("services.orchestrator").joinpath("tools.yaml").read_text(encoding="utf-8")
+    return cast(dict[str, str], yaml.safe_load(text))
+
+
+class ToolMaker:
+    """Makes the tools of all tenants."""
+
+    def __init__(
+        self, tenants: TenantDirectory, timeouts: ToolTimeouts, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock` gives seconds."""
+        self._tenants = tenants
+        self._clock = clock
+        self._seen, self._settled_at = tenants.version, clock()
+        self._descriptions = default_descriptions()
+        self._timeouts: Mapping[str, float] = {
+            "vector_search": timeouts.vector_search,
+            "sql_query": timeouts.sql_query,
+            "web_search": timeouts.web_search,
+            VERIFIED_QUERY: timeouts.sql_query,
+        }
+
+    def make(
+        self,
+        tenant: Tenant,
+        name: str,
+        call: Callable[[Any, float], Awaitable[Found]],
+        *,
+        form: ArgumentForm,
+        result: type[Found],
+        description: str = "",
+        appendix: str = "",
+        data_version: str = "",
+    ) -> Tool:
+        """The tool. `description`: of a tool that has none of ours; `appendix` follows whatever description there is.
+
+        `data_version` changes whenever the results of equal calls may, besides by the tenants' files.
+        """
+        own = tenant.tool(name)
+        text = own.description or description or self._descriptions[name]
+        version = hashlib.sha256("\0".join((FORMAT_VERSION, self._tenants.version, text, data_version)).encode())
+        made = Tool(
+            name=name,
+            service=SERVICES.get(name, "sql_tool"),
+            description=f"{text}\n{appendix}" if appendix else text,
+            form=form,
+            result=result,
+            call=call,
+            timeout_seconds=0,
+            cache_ttl_seconds=own.cache_ttl_seconds if self._settled() else 0,
+            cache_version=version.hexdigest()[:32],
+            min_similarity=own.semantic_similarity,
+        )
+        return replace(made, timeout_seconds=self._timeouts[made.kind])
+
+    def _settled(self) -> bool:
+        """Whether the tenants' files have long been as they are."""
+        if self._tenants.version != self._seen:
+            self._seen, self._settled_at = self._tenants.version, self._clock() + _SETTLING_SECONDS
+        return self._clock() >= self._settled_at
