@@ -1,0 +1,1 @@
+"""Keeps internal data out of what is asked of the public web."""
