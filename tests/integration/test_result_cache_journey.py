@@ -23,7 +23,7 @@ from tests.integration.tool_cache_client import OwnValkey, invalidate, service_p
 
 TABLE = "table:main/public.contracts"
 # What a lost cache may add to a turn, once; and what it may add while it is left alone. On a busy machine.
-ONCE_SECONDS, THEN_SECONDS = 0.45, 0.1
+ONCE_SECONDS, THEN_SECONDS = 0.8, 0.4
 
 
 class Counting:
@@ -186,7 +186,7 @@ async def test_a_result_beyond_the_limits_runs_every_time_and_keeps_nobody_waiti
     for _ in range(2):
         outcome, lost, took = await journey.ask(tool=large)
         assert (outcome.hit, lost) == (None, False)
-        assert took < 1
+        assert took < 3
 
 
 async def test_a_poisoned_page_stays_in_its_tenant_and_untrusted(journey):

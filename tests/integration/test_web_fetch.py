@@ -307,7 +307,7 @@ async def test_the_time_is_a_total_whatever_keeps_coming(sandbox, seconds):
         for path in pages:
             started = time.monotonic()
             assert (await refused(made, path)).metadata["stage"] == "fetch"
-            assert time.monotonic() - started < 1
+            assert time.monotonic() - started < 2.5
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ async def test_all_providers_together_have_one_time_limit():
         began = time.monotonic()
         with pytest.raises(errors.DeadlineExceeded):
             await fallback.search(Query("q"))
-        assert 0.9 < time.monotonic() - began < 2
+        assert 0.9 < time.monotonic() - began < 4
     assert all(len(api.asked) == 1 for api in apis)
 
 

@@ -145,12 +145,12 @@ def test_long_flat_chains_are_no_nesting():
 )
 def test_deep_nesting_takes_no_time(opening):
     closing = "]" if opening[-1] == "[" else ")"
-    started = time.process_time()
+    started = time.thread_time()
     try:
         guard.check(f"SELECT {opening * 29}1{closing * 29} FROM contracts", ALLOWED)
     except ServiceError:
         pass
-    assert time.process_time() - started < 0.5
+    assert time.thread_time() - started < 2
 
 
 def test_every_bracket_that_the_parser_reads_in_several_ways_is_counted():
@@ -190,10 +190,10 @@ def test_a_word_of_sql_that_names_a_hidden_column_is_fine_where_it_is_syntax():
     ids=["columns", "operators", "subscripts", "brackets", "joins"],
 )
 def test_what_grows_faster_than_its_text_is_refused_at_once(sql):
-    started = time.process_time()
+    started = time.thread_time()
     with pytest.raises(ServiceError):
         guard.check(sql, ALLOWED)
-    assert time.process_time() - started < 0.5
+    assert time.thread_time() - started < 2
 
 
 def test_semicolons_before_the_statement_are_not_run():

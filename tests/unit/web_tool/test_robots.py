@@ -44,7 +44,7 @@ def test_a_pattern_of_wildcards_is_matched_in_linear_time():
     rules = parse("User-agent: *\nDisallow: /" + "*a" * 5000 + "*b")
     started = time.monotonic()
     assert rules.can_fetch("https://a.test/" + "a" * 2000, "sabueso")
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
 
 
 @given(st.text(max_size=200))
