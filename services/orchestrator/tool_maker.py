@@ -13,11 +13,15 @@ from services.orchestrator.arguments import ArgumentForm
 from services.orchestrator.result_cache import FORMAT_VERSION
 from services.orchestrator.results import Found
 from services.orchestrator.tools import SERVICES, VERIFIED_QUERY, Tool
-from services.runtime.tenants import Tenant, TenantDirectory
+from services.runtime.tenants import Tenant
 
 # The files reach the processes one after another, in Kubernetes within two minutes. Until then a tool may still answer
 # by the old ones, and a result with a column that has just been withdrawn must not be kept as one of the new ones.
 _SETTLING_SECONDS = 120
+
+
+# What of a tenant's file decides over results, besides the descriptions of the tools.
+_DECIDING = {"sql", "web", "collections"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,15 @@ class ToolTimeouts:
     web_search: float = 10
 
 
+@dataclass(frozen=True)
+class _Policy:
+    """The deciding part of a tenant's file as `version`, and the time from which all services surely go by it."""
+
+    tenant: Tenant
+    version: str
+    settled_at: float
+
+
 def default_descriptions() -> Mapping[str, str]:
     """The texts of tools.yaml by tool name."""
     text = files("services.orchestrator").joinpath("tools.yaml").read_text(encoding="utf-8")
@@ -38,13 +51,10 @@ def default_descriptions() -> Mapping[str, str]:
 class ToolMaker:
     """Makes the tools of all tenants."""
 
-    def __init__(
-        self, tenants: TenantDirectory, timeouts: ToolTimeouts, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, timeouts: ToolTimeouts, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` gives seconds."""
-        self._tenants = tenants
         self._clock = clock
-        self._seen, self._settled_at = tenants.version, clock()
+        self._policies: dict[str, _Policy] = {}
         self._descriptions = default_descriptions()
         self._timeouts: Mapping[str, float] = {
             "vector_search": timeouts.vector_search,
@@ -67,11 +77,11 @@ class ToolMaker:
     ) -> Tool:
         """The tool. `description`: of a tool that has none of ours; `appendix` follows whatever description there is.
 
-        `data_version` changes whenever the results of equal calls may, besides by the tenants' files.
+        `data_version` changes whenever the results of equal calls may, besides by the tenant's file.
         """
-        own = tenant.tool(name)
+        own, policy = tenant.tool(name), self._policy(tenant)
         text = own.description or description or self._descriptions[name]
-        version = hashlib.sha256("\0".join((FORMAT_VERSION, self._tenants.version, text, data_version)).encode())
+        version = hashlib.sha256("\0".join((FORMAT_VERSION, policy.version, text, data_version)).encode())
         made = Tool(
             name=name,
             service=SERVICES.get(name, "sql_tool"),
@@ -80,14 +90,18 @@ class ToolMaker:
             result=result,
             call=call,
             timeout_seconds=0,
-            cache_ttl_seconds=own.cache_ttl_seconds if self._settled() else 0,
+            cache_ttl_seconds=own.cache_ttl_seconds if self._clock() >= policy.settled_at else 0,
             cache_version=version.hexdigest()[:32],
             min_similarity=own.semantic_similarity,
         )
         return replace(made, timeout_seconds=self._timeouts[made.kind])
 
-    def _settled(self) -> bool:
-        """Whether the tenants' files have long been as they are."""
-        if self._tenants.version != self._seen:
-            self._seen, self._settled_at = self._tenants.version, self._clock() + _SETTLING_SECONDS
-        return self._clock() >= self._settled_at
+    def _policy(self, tenant: Tenant) -> _Policy:
+        known = self._policies.get(tenant.id)
+        if known is not None and known.tenant is tenant:
+            return known
+        version, settled_at = tenant.model_dump_json(include=_DECIDING), self._clock()
+        if known is not None:
+            settled_at = known.settled_at if known.version == version else settled_at + _SETTLING_SECONDS
+        made = self._policies[tenant.id] = _Policy(tenant, version, settled_at)
+        return made

@@ -75,7 +75,7 @@ class Toolbox:
         self._web = web
         self._model = model
         self._search = search or SearchPolicy(search_seconds=timeouts.vector_search)
-        self._maker = ToolMaker(tenants, timeouts)
+        self._maker = ToolMaker(timeouts)
         self._sql = SqlTools(database, self._maker, schema_ttl_seconds)
         self._collections = Recent[Sequence[Collection]](collections_ttl_seconds)
 

@@ -37,13 +37,13 @@ def test_results_are_not_kept_while_services_may_still_go_by_the_old_files(writt
     """A result with a column that has just been withdrawn would be found under the new files all its life."""
     clock = Clock()
     tenants = TenantDirectory(written())
-    maker = ToolMaker(tenants, ToolTimeouts(), clock)
+    maker = ToolMaker(ToolTimeouts(), clock)
 
     def made():
         return maker.make(tenants.get("acme"), "web_search", search, form=TypedForm(WebSearch), result=Pages)
 
     before = made()
-    written(tools={"vector_search": {"enabled": False}})
+    written(web={"denied_domains": ["example.com"]})
     assert tenants.reload()
     after = made()
     clock.seconds += 119
@@ -51,3 +51,17 @@ def test_results_are_not_kept_while_services_may_still_go_by_the_old_files(writt
     clock.seconds += 1
     assert made().cache_ttl_seconds == 300
     assert made().cache_version != before.cache_version
+
+
+def test_what_decides_over_no_result_leaves_results_as_they_are(written):
+    tenants = TenantDirectory(written())
+    maker = ToolMaker(ToolTimeouts(), Clock())
+
+    def made():
+        return maker.make(tenants.get("acme"), "web_search", search, form=TypedForm(WebSearch), result=Pages)
+
+    before = made()
+    written(limits={"requests_per_minute": 5}, tools={"vector_search": {"enabled": False}})
+    assert tenants.reload()
+    after = made()
+    assert (after.cache_ttl_seconds, after.cache_version) == (before.cache_ttl_seconds, before.cache_version)
