@@ -115,7 +115,9 @@ class OwnStack:
         path = self.home / "tenants" / "demo.yaml"
         tenant = yaml.safe_load(path.read_text(encoding="utf-8"))
         half = path.with_suffix(".new")
-        half.write_text(yaml.safe_dump(tenant | {"limits": _LIMITS}, allow_unicode=True), encoding="utf-8")
+        # In the order of the file: that of a verified query's parameters matters.
+        changed = yaml.safe_dump(tenant | {"limits": _LIMITS}, allow_unicode=True, sort_keys=False)
+        half.write_text(changed, encoding="utf-8")
         half.replace(path)
         headers = {"authorization": f"Bearer {self.key}"}
         with httpx2.Client(base_url=self.url, headers=headers, trust_env=False) as http:
