@@ -9,7 +9,7 @@ from typing import Any
 from services.runtime.tenants import SqlSource
 from services.sql_tool.allowlist import AllowedTable, AllowList
 from services.sql_tool.connections import Connection
-from services.sql_tool.questions import HARMLESS_EXTENSIONS
+from services.sql_tool.questions import HARMLESS_EXTENSIONS, REACH
 from services.sql_tool.rights import split
 
 log = logging.getLogger(__name__)
@@ -38,24 +38,6 @@ _KEYS = """
     LEFT JOIN pg_class f ON f.oid = k.confrelid
     LEFT JOIN pg_namespace fn ON fn.oid = f.relnamespace
     ORDER BY k.conname
-"""
-# What a plan may read: the tables, what their views stand for, and their partitions.
-_READ_BY_PLANS = """
-    WITH RECURSIVE reach(oid) AS (
-        SELECT c.oid FROM unnest($1::text[], $2::text[]) AS wanted(schema, name)
-        JOIN pg_namespace n ON n.nspname = wanted.schema
-        JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.name
-        UNION
-        SELECT next.oid FROM reach CROSS JOIN LATERAL (
-            SELECT i.inhrelid AS oid FROM pg_inherits i WHERE i.inhparent = reach.oid
-            UNION ALL
-            SELECT d.refobjid FROM pg_rewrite r
-            JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-                            AND d.refclassid = 'pg_class'::regclass
-            WHERE r.ev_class = reach.oid) AS next
-    )
-    SELECT n.nspname || '.' || c.relname FROM reach JOIN pg_class c ON c.oid = reach.oid
-    JOIN pg_namespace n ON n.oid = c.relnamespace
 """
 # Functions and operators of the tenant's own schema would win over PostgreSQL's for some types. Those of harmless
 # extensions may: pgvector has its own sum() and avg().
@@ -103,7 +85,7 @@ async def read(connection: Connection, tenant_id: str, source: SqlSource) -> Cat
     names = [part[0] for part in wanted], [part[1] for part in wanted]
     columns = await connection.fetch(_COLUMNS, *names)
     keys = await connection.fetch(_KEYS, *names)
-    readable = frozenset[str](row[0] for row in await connection.fetch(_READ_BY_PLANS, *names))
+    readable = frozenset[str](row["relation"] for row in await connection.fetch(REACH, *names))
     shadows = await connection.fetch(_SHADOWS, schema, list(HARMLESS_EXTENSIONS))
     tables: dict[tuple[str, str], AllowedTable] = {}
     described: dict[str, Sequence[Described]] = {}

@@ -20,6 +20,7 @@ import asyncpg
 from services.runtime.errors import ServiceError
 from services.runtime.tenants import SqlSource, TenantDirectory
 from services.sql_tool.connections import UNREACHABLE
+from services.sql_tool.questions import REACH
 from services.sql_tool.rights import split
 
 log = logging.getLogger(__name__)
@@ -33,23 +34,6 @@ _CONNECT_SECONDS = 10.0
 _ALIVE_SECONDS = 30.0
 _LONGEST_WAIT_SECONDS = 30.0
 
-# Relations, each with a table of the file that reads it: itself, what a view stands for, and partitions.
-REACH = """
-    WITH RECURSIVE reach(wanted, oid) AS (
-        SELECT w.s || '.' || w.t, c.oid FROM unnest($1::text[], $2::text[]) AS w(s, t)
-        JOIN pg_namespace n ON n.nspname = w.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.t
-        UNION
-        SELECT reach.wanted, next.oid FROM reach CROSS JOIN LATERAL (
-            SELECT i.inhrelid AS oid FROM pg_inherits i WHERE i.inhparent = reach.oid
-            UNION ALL
-            SELECT d.refobjid FROM pg_rewrite r
-            JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-                            AND d.refclassid = 'pg_class'::regclass
-            WHERE r.ev_class = reach.oid) AS next
-    )
-    SELECT reach.wanted, n.nspname || '.' || c.relname AS relation FROM reach
-    JOIN pg_class c ON c.oid = reach.oid JOIN pg_namespace n ON n.oid = c.relnamespace
-"""
 _TRIGGER_FUNCTION = f"""\
 CREATE OR REPLACE FUNCTION sabueso.notify_change() RETURNS trigger LANGUAGE plpgsql AS $body$
 BEGIN PERFORM pg_notify('{CHANNEL}', TG_TABLE_SCHEMA || '.' || TG_TABLE_NAME); RETURN NULL; END $body$"""

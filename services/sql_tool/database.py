@@ -18,7 +18,7 @@ from services.sql_tool.cells import Cell, ColumnType, Kind
 from services.sql_tool.connections import UNREACHABLE, Connection, Connections
 from services.sql_tool.guard import Approved
 from services.sql_tool.meter import Meter
-from services.sql_tool.rights import Finding, Findings
+from services.sql_tool.rights import Finding, Findings, quoted
 from services.sql_tool.statements import Limits, Plan
 
 log = logging.getLogger(__name__)
@@ -236,8 +236,3 @@ async def _roll_back(connection: Connection, transaction: Any) -> None:
 def _distinct(schema: str, table: str, column: str) -> str:
     name, source = quoted(column), f"{quoted(schema)}.{quoted(table)}"
     return f"SELECT DISTINCT {name}::text FROM {source} WHERE {name} IS NOT NULL ORDER BY 1 LIMIT $1"
-
-
-def quoted(name: str) -> str:
-    """A name as SQL text, whatever it holds."""
-    return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""What the audit of a reader role asks PostgreSQL, as that role.
+"""What the audit of a reader role asks PostgreSQL, as that role; REACH is asked by the catalog and the listener too.
 
 The answers of EXCESSES, PARAMETERS and MISSING come with the statement that mends them.
 """
@@ -21,6 +21,24 @@ ROLE = """
            current_setting('temp_file_limit') = '-1' AS unlimited_files,
            current_setting('lo_compat_privileges') = 'on' AS open_large_objects
     FROM pg_catalog.pg_roles WHERE rolname = current_user
+"""
+# What the tables of schemas $1 and names $2 read, each with the table that reads it: itself, what a view stands for,
+# and its partitions.
+REACH = """
+    WITH RECURSIVE reach(wanted, oid) AS (
+        SELECT w.s || '.' || w.t, c.oid FROM unnest($1::text[], $2::text[]) AS w(s, t)
+        JOIN pg_namespace n ON n.nspname = w.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.t
+        UNION
+        SELECT reach.wanted, next.oid FROM reach CROSS JOIN LATERAL (
+            SELECT i.inhrelid AS oid FROM pg_inherits i WHERE i.inhparent = reach.oid
+            UNION ALL
+            SELECT d.refobjid FROM pg_rewrite r
+            JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+                            AND d.refclassid = 'pg_class'::regclass
+            WHERE r.ev_class = reach.oid) AS next
+    )
+    SELECT reach.wanted, n.nspname || '.' || c.relname AS relation FROM reach
+    JOIN pg_class c ON c.oid = reach.oid JOIN pg_namespace n ON n.oid = c.relnamespace
 """
 _NOT_SYSTEM = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_toast%'"
 _ME = "(SELECT oid FROM pg_catalog.pg_roles WHERE rolname = current_user)"
