@@ -6,7 +6,6 @@ import math
 import statistics
 import threading
 import time
-import uuid
 from collections import Counter
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -18,7 +17,7 @@ import redis
 from services.embedding.config import Settings as EmbeddingSettings
 from services.embedding.server import build as build_embedding
 from services.runtime.channels import connect
-from services.runtime.testing import SECRET, act_as, listening
+from services.runtime.testing import SECRET, listening
 from services.tool_cache.clients import EMBEDDING, EmbeddingClient
 from services.tool_cache.semantic.layer import Question, SemanticLayer, TextVector
 from services.tool_cache.semantic.valkey_index import ValkeyIndex
@@ -50,13 +49,6 @@ async def layer(valkey_url, address, verifier=None, timeout_seconds=30):
     await made.open()
     yield made
     await made.close()
-
-
-@pytest.fixture
-def tenant():
-    name = f"t{uuid.uuid4().hex[:8]}"
-    act_as(name)
-    return name
 
 
 async def add(semantic, tenant, *texts):

@@ -1,7 +1,6 @@
 """The SQL tool on a real loopback server and real PostgreSQL: values, limits, cancellation, rights, schema text."""
 
 import asyncio
-import json
 import time
 from contextlib import asynccontextmanager
 
@@ -11,12 +10,11 @@ import yaml
 from grpc import aio
 
 from sabueso.sql_tool.v1 import sql_tool_pb2 as pb
-from sabueso.sql_tool.v1 import sql_tool_pb2_grpc as rpc
 from services.runtime import errors
 from services.runtime.tenants import SqlSource
-from services.runtime.testing import SECRET, act_as, running
-from services.sql_tool import grants, server
-from services.sql_tool.config import Settings
+from services.runtime.testing import act_as
+from services.sql_tool import grants
+from tests.integration.sql_stack import query, refused, serving, values
 
 TABLES = {
     "regions": {"description": "Regions (regiones)", "columns": {"code": {}, "name": {}}},
@@ -88,35 +86,6 @@ def folder(postgres_server, database, tmp_path):
 def write_tenant(folder, tenant, tables):
     source = {"dsn_secret": f"{tenant}-dsn", "tables": tables}
     (folder / f"{tenant}.yaml").write_text(yaml.safe_dump({"id": tenant, "sql": source}, sort_keys=False))
-
-
-@asynccontextmanager
-async def serving(folder, **settings):
-    act_as("acme")
-    made = Settings(identity_secret=SECRET, tenants_dir=folder, secrets_dir=folder, **settings)
-    (served,) = await server.build(made)
-    async with running(served) as channel:
-        yield rpc.SqlToolServiceStub(channel)
-
-
-async def query(stub, sql, *params, **fields):
-    response = await stub.Query(pb.QueryRequest(sql=sql, params_json=json.dumps(params), **fields))
-    return response.result
-
-
-async def refused(call, kind):
-    with pytest.raises(aio.AioRpcError) as caught:
-        await call
-    error = errors.from_rpc(caught.value, "sql_tool")
-    assert isinstance(error, kind), f"{type(error).__name__}: {caught.value.details()}"
-    return error
-
-
-def values(result):
-    return [
-        [getattr(cell, cell.WhichOneof("kind")) if cell.WhichOneof("kind") else None for cell in row.cells]
-        for row in result.rows
-    ]
 
 
 async def test_a_query_answers_typed_rows_with_the_tables_it_read(folder):

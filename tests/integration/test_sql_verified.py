@@ -9,7 +9,6 @@ from datetime import date, timedelta
 import asyncpg
 import pytest
 import yaml
-from grpc import aio
 
 from sabueso.sql_tool.v1 import sql_tool_pb2 as pb
 from sabueso.sql_tool.v1 import sql_tool_pb2_grpc as rpc
@@ -19,6 +18,7 @@ from services.runtime.testing import SECRET, act_as, running
 from services.sql_tool import grants, server
 from services.sql_tool.config import Settings
 from services.sql_tool.verified_metrics import DEFECTIVE, OVERDUE
+from tests.integration.sql_stack import refused, values
 
 TABLES = {
     "contracts": {
@@ -174,21 +174,6 @@ async def listed(stub):
 
 async def run(stub, name, /, **arguments):
     return await stub.RunVerifiedQuery(pb.RunVerifiedQueryRequest(name=name, arguments_json=json.dumps(arguments)))
-
-
-async def refused(call, kind):
-    with pytest.raises(aio.AioRpcError) as caught:
-        await call
-    error = errors.from_rpc(caught.value, "sql_tool")
-    assert isinstance(error, kind), f"{type(error).__name__}: {caught.value.details()}"
-    return error
-
-
-def values(result):
-    return [
-        [getattr(cell, cell.WhichOneof("kind")) if cell.WhichOneof("kind") else None for cell in row.cells]
-        for row in result.rows
-    ]
 
 
 async def test_right_queries_are_listed_without_a_defect(folder):

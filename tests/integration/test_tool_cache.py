@@ -10,7 +10,6 @@ import statistics
 import subprocess
 import sys
 import time
-import uuid
 
 import pytest
 import redis
@@ -33,13 +32,6 @@ from tests.integration.tool_cache_client import (
     refused,
     serving,
 )
-
-
-@pytest.fixture
-def tenant():
-    name = f"t{uuid.uuid4().hex[:8]}"
-    act_as(name)
-    return name
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 import redis
 
 from services.runtime import errors
-from services.runtime.testing import act_as
 from services.tool_cache.flights import Flights
 from services.tool_cache.keys import call_key
 from services.tool_cache.store import Result
@@ -31,13 +30,6 @@ from tests.integration.tool_cache_client import (
 )
 
 TIMEOUT, PAUSE = 0.25, 0.5
-
-
-@pytest.fixture
-def tenant():
-    name = f"t{uuid.uuid4().hex[:8]}"
-    act_as(name)
-    return name
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import asyncio
 import subprocess
 import sys
 import time
-import uuid
 from contextlib import AsyncExitStack
 
 import pytest
@@ -12,7 +11,6 @@ import redis
 from grpc import aio
 
 from sabueso.tool_cache.v1 import tool_cache_pb2 as pb
-from services.runtime.testing import act_as
 from tests.integration.tool_cache_client import (
     call,
     counted,
@@ -29,13 +27,6 @@ from tests.integration.tool_cache_client import (
 )
 
 LEASE_SECONDS = 2
-
-
-@pytest.fixture
-def tenant():
-    name = f"t{uuid.uuid4().hex[:8]}"
-    act_as(name)
-    return name
 
 
 @pytest.fixture(scope="module")

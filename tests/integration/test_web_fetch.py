@@ -28,14 +28,6 @@ ODT = (DOCUMENTS / "office/contrato.odt").read_bytes()
 CHUNKED = answer(200, content_length=None, transfer_encoding="chunked", content_type=HTML)
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with contextlib.closing(
-        Sandbox("services.web_tool.extraction:extract", memory_bytes=512 * 2**20, timeout_seconds=6)
-    ) as made:
-        yield made
-
-
 async def read(made, path="/", policy=None, max_chars=20_000):
     return await made.reader.read(path if "://" in path else URL + path, policy or Policy(), max_chars)
 

@@ -1,6 +1,5 @@
 """Every shown case of the corpus that has a URL, directly and through an egress proxy, against a hostile local web."""
 
-import contextlib
 import gzip
 import json
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from services.runtime.errors import ServiceError
-from services.runtime.sandbox import Sandbox
 from services.web_tool.addresses import is_public
 from services.web_tool.policy import Policy
 from tests.integration.web_site import Endless, answer, page, redirect, web
@@ -80,14 +78,6 @@ NAMES = {
     "W062": {"example.com": ["93.184.215.14"]},
     "W063": {"xn--pple-43d.example": ["93.184.215.14"]},
 }
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with contextlib.closing(
-        Sandbox("services.web_tool.extraction:extract", memory_bytes=512 * 2**20, timeout_seconds=6)
-    ) as made:
-        yield made
 
 
 @pytest.mark.parametrize("via_proxy", [False, True], ids=["directly", "by proxy"])
