@@ -20,7 +20,7 @@ import asyncpg
 from services.runtime.errors import ServiceError
 from services.runtime.tenants import SqlSource, TenantDirectory
 from services.sql_tool.connections import UNREACHABLE
-from services.sql_tool.questions import REACH
+from services.sql_tool.questions import REACH, REACHING
 from services.sql_tool.rights import split
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,8 @@ BEGIN PERFORM pg_notify('{CHANNEL}', TG_TABLE_SCHEMA || '.' || TG_TABLE_NAME); R
 # Triggers see what is said of their own table: of a view, of partitions and children each table needs its own.
 _TRIGGERS = """\
 DO $do$ DECLARE one record; BEGIN
-  FOR one IN {reach} WHERE c.relkind IN ('r', 'p')
+  FOR one IN {reaching} SELECT DISTINCT c.oid::regclass AS name FROM reach
+             JOIN pg_class c ON c.oid = reach.oid WHERE c.relkind IN ('r', 'p')
   LOOP
     EXECUTE format('CREATE OR REPLACE TRIGGER sabueso_notify_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE '
                    'ON %s FOR EACH STATEMENT EXECUTE FUNCTION sabueso.notify_change()', one.name);
@@ -62,16 +63,13 @@ def triggers(source: SqlSource) -> list[str]:
     A materialized view has none: send the notification after REFRESH.
     """
     names = [split(name, source.database_schema) for name in source.tables]
-    reach = REACH.replace("$1", _literals(schema for schema, _ in names))
-    reach = reach.replace("$2", _literals(table for _, table in names)).replace(
-        "SELECT reach.wanted, n.nspname || '.' || c.relname AS relation FROM reach",
-        "SELECT DISTINCT c.oid::regclass AS name FROM reach",
-    )
+    reaching = REACHING.replace("$1", _literals(schema for schema, _ in names))
+    reaching = reaching.replace("$2", _literals(table for _, table in names))
     return [
         "CREATE SCHEMA IF NOT EXISTS sabueso",
         _TRIGGER_FUNCTION,
         "REVOKE EXECUTE ON FUNCTION sabueso.notify_change() FROM PUBLIC",
-        _TRIGGERS.replace("{reach}", " ".join(reach.split())),
+        _TRIGGERS.replace("{reaching}", " ".join(reaching.split())),
     ]
 
 

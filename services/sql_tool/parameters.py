@@ -49,7 +49,7 @@ def parse(params_json: str) -> list[object]:
     if len(params_json.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise InvalidField(f"`params_json` is longer than {MAX_BYTES} bytes.", field="params_json")
     try:
-        values: object = json.loads(params_json, parse_float=Decimal, parse_constant=_refuse_constant)
+        values: object = json.loads(params_json, parse_float=Decimal, parse_constant=refuse_constant)
     except (ValueError, RecursionError, ArithmeticError):
         raise InvalidField(
             '`params_json` is not valid JSON; write an array such as [2025, "EU"].', field="params_json"
@@ -271,7 +271,8 @@ def _dump(value: object) -> str:
     return json.dumps(value)
 
 
-def _refuse_constant(name: str) -> object:
+def refuse_constant(name: str) -> object:
+    """For a JSON decoder: NaN and infinities are no JSON."""
     raise ValueError(name)
 
 

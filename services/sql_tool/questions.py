@@ -24,7 +24,7 @@ ROLE = """
 """
 # What the tables of schemas $1 and names $2 read, each with the table that reads it: itself, what a view stands for,
 # and its partitions.
-REACH = """
+REACHING = """
     WITH RECURSIVE reach(wanted, oid) AS (
         SELECT w.s || '.' || w.t, c.oid FROM unnest($1::text[], $2::text[]) AS w(s, t)
         JOIN pg_namespace n ON n.nspname = w.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.t
@@ -37,6 +37,8 @@ REACH = """
                             AND d.refclassid = 'pg_class'::regclass
             WHERE r.ev_class = reach.oid) AS next
     )
+"""
+REACH = f"""{REACHING}
     SELECT reach.wanted, n.nspname || '.' || c.relname AS relation FROM reach
     JOIN pg_class c ON c.oid = reach.oid JOIN pg_namespace n ON n.oid = c.relnamespace
 """

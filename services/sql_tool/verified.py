@@ -11,6 +11,7 @@ from services.runtime.tenants import Parameter, SqlSource, VerifiedQuery
 from services.sql_tool import verified_types
 from services.sql_tool.catalog import Catalog
 from services.sql_tool.hints import nearest
+from services.sql_tool.parameters import refuse_constant
 from services.sql_tool.verified_types import WrongValue
 
 MAX_BYTES = 64 * 1024
@@ -109,7 +110,7 @@ def _parsed(arguments_json: str) -> dict[str, object]:
         raise InvalidField(f"`arguments_json` is longer than {MAX_BYTES} bytes.", field="arguments_json")
     try:
         found: object = json.loads(
-            arguments_json, parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=_once_each
+            arguments_json, parse_float=Decimal, parse_constant=refuse_constant, object_pairs_hook=_once_each
         )
     except (ValueError, RecursionError, ArithmeticError):
         found = None
@@ -125,10 +126,6 @@ def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) != len(pairs):
         raise ValueError
     return found
-
-
-def _refuse(name: str) -> object:
-    raise ValueError(name)
 
 
 def params_json(values: Sequence[object]) -> str:
