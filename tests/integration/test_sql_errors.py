@@ -3,17 +3,17 @@
 import asyncio
 import json
 
-import asyncpg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from services.runtime.errors import NotPermitted, ServiceError
 from services.runtime.tenants import SqlSource, Tenant
-from services.sql_tool import codes, grants
+from services.sql_tool import codes
 from services.sql_tool.connections import Connections, Pooling
 from services.sql_tool.database import PostgresDatabase
 from services.sql_tool.tool import Bounds, SqlTool
+from tests.integration.sql_stack import make_database
 
 TABLES = {
     "contracts": {
@@ -69,20 +69,9 @@ class OneTenant:
 
 @pytest.fixture(scope="module")
 def dsn(postgres_server):
-    async def make():
-        admin = await asyncpg.connect(postgres_server.dsn())
-        await admin.execute("CREATE DATABASE sql_errors")
-        await admin.close()
-        admin = await asyncpg.connect(postgres_server.dsn("sql_errors"))
-        await admin.execute(SCHEMA)
-        source = SqlSource.model_validate({"dsn_secret": "x", "tables": TABLES})
-        for statement in grants.statements(source, "errors_reader"):
-            await admin.execute(statement)
-        await admin.execute("ALTER ROLE errors_reader PASSWORD 'x'")
-        await admin.close()
-
-    asyncio.run(make())
-    return postgres_server.dsn("sql_errors", "errors_reader", "x")
+    source = SqlSource.model_validate({"dsn_secret": "x", "tables": TABLES})
+    make_database(postgres_server, "sql_errors", SCHEMA, ("errors_reader", source))
+    return postgres_server.dsn("sql_errors", "errors_reader", "pass")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Verified queries and several sources, on real PostgreSQL: checked at start, listed, run, refused with the reason."""
 
-import asyncio
 import json
 import logging
 from contextlib import asynccontextmanager
@@ -15,10 +14,10 @@ from sabueso.sql_tool.v1 import sql_tool_pb2_grpc as rpc
 from services.runtime import errors
 from services.runtime.tenants import SqlSource
 from services.runtime.testing import SECRET, act_as, running
-from services.sql_tool import grants, server
+from services.sql_tool import server
 from services.sql_tool.config import Settings
 from services.sql_tool.verified_metrics import DEFECTIVE, OVERDUE
-from tests.integration.sql_stack import refused, values
+from tests.integration.sql_stack import make_database, refused, values
 
 TABLES = {
     "contracts": {
@@ -114,20 +113,12 @@ WRONG = {
 def database(postgres_server):
     """A database with the table, and one with another table; a reader role for each."""
 
-    async def make(name, schema, tables, role):
-        admin = await asyncpg.connect(postgres_server.dsn())
-        await admin.execute(f"CREATE DATABASE {name}")
-        await admin.close()
-        admin = await asyncpg.connect(postgres_server.dsn(name))
-        await admin.execute(schema)
+    for name, schema, tables, role in (
+        ("sql_verified", SCHEMA, TABLES, "verified_reader"),
+        ("sql_weather", WEATHER_SCHEMA, WEATHER, "weather_reader"),
+    ):
         source = SqlSource.model_validate({"dsn_secret": "x", "tables": tables})
-        for statement in grants.statements(source, role):
-            await admin.execute(statement)
-        await admin.execute(f"ALTER ROLE {role} PASSWORD 'x'")
-        await admin.close()
-
-    asyncio.run(make("sql_verified", SCHEMA, TABLES, "verified_reader"))
-    asyncio.run(make("sql_weather", WEATHER_SCHEMA, WEATHER, "weather_reader"))
+        make_database(postgres_server, name, schema, (role, source))
     return "sql_verified"
 
 
@@ -140,8 +131,8 @@ WEATHER_SCHEMA = """
 
 @pytest.fixture
 def folder(postgres_server, database, tmp_path):
-    (tmp_path / "main-dsn").write_text(postgres_server.dsn(database, "verified_reader", "x"))
-    (tmp_path / "weather-dsn").write_text(postgres_server.dsn("sql_weather", "weather_reader", "x"))
+    (tmp_path / "main-dsn").write_text(postgres_server.dsn(database, "verified_reader", "pass"))
+    (tmp_path / "weather-dsn").write_text(postgres_server.dsn("sql_weather", "weather_reader", "pass"))
     (tmp_path / "away-dsn").write_text("postgresql://nobody:x@127.0.0.1:1/none")
     (tmp_path / "bare.yaml").write_text("id: bare\n")
     return tmp_path
