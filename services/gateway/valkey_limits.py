@@ -8,13 +8,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
+from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from services.gateway.limits import Decision, StoreLost, decide, interval_us
 from services.runtime.tenants import Limits
+from services.runtime.valkey import connection_pool
 
 log = logging.getLogger(__name__)
 
@@ -128,9 +127,7 @@ async def valkey_limiter(
 ) -> AsyncGenerator[ValkeyLimiter]:
     """A limiter on its own connections, renewing its leases until the end of the block."""
     # No retries: an answer that got lost may have been counted.
-    pool = BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
-        url, max_connections=64, timeout=timeout_seconds, retry=Retry(NoBackoff(), 0)
-    )
+    pool = connection_pool(url, max_connections=64, wait_seconds=timeout_seconds)
     async with Redis.from_pool(pool) as client:
         limiter = ValkeyLimiter(client, timeout_seconds=timeout_seconds, lease_seconds=lease_seconds)
         renewing = asyncio.create_task(limiter.keep_renewing())

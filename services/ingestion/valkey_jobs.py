@@ -1,15 +1,14 @@
 """Jobs in Valkey or Redis, for all replicas and over restarts."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Mapping
 from dataclasses import asdict
 from typing import Any, cast
 
-import redis.asyncio as valkey
-from redis.asyncio.retry import Retry
-from redis.backoff import ConstantBackoff
-from redis.exceptions import ConnectionError, RedisError, ResponseError
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
 
 from services.ingestion import valkey_scripts as scripts
 from services.ingestion.jobs import (
@@ -22,6 +21,7 @@ from services.ingestion.jobs import (
     Submission,
 )
 from services.runtime.errors import DependencyFailed
+from services.runtime.valkey import connection_pool
 
 log = logging.getLogger(__name__)
 
@@ -46,14 +46,15 @@ class ValkeyJobStore:
     ) -> None:
         self._client = cast(
             Any,
-            valkey.from_url(  # pyright: ignore[reportUnknownMemberType]
-                url,
-                decode_responses=True,
-                socket_timeout=_TIMEOUT_SECONDS,
-                socket_connect_timeout=_TIMEOUT_SECONDS,
-                health_check_interval=15,
-                # Connections of before a restart of the server are found dead only when they are used.
-                retry=Retry(ConstantBackoff(0.05), 2, supported_errors=(ConnectionError,)),
+            Redis.from_pool(
+                connection_pool(
+                    url,
+                    retries=2,
+                    retry_after_seconds=0.05,
+                    decode_responses=True,
+                    socket_connect_timeout=_TIMEOUT_SECONDS,
+                    health_check_interval=15,
+                )
             ),
         )
         self._max_open = max_open
@@ -169,7 +170,8 @@ class ValkeyJobStore:
 
 async def _answer(command: Awaitable[Any]) -> Any:
     try:
-        return await command
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            return await command
     except (RedisError, OSError, TimeoutError) as error:
         raise DependencyFailed("Valkey does not answer.", dependency="valkey") from error
 

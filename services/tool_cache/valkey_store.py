@@ -16,13 +16,12 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, cast
 
-from redis.asyncio import ConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
+from redis.asyncio import Redis
 from redis.commands.core import AsyncScript
-from redis.exceptions import ConnectionError, ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import ReadOnlyError, RedisError, ResponseError
 
 from services.runtime.errors import DependencyFailed
+from services.runtime.valkey import connection_pool
 from services.tool_cache import entries, valkey_scripts
 from services.tool_cache.breaker import Breaker, Open
 from services.tool_cache.generations import changes, dependencies
@@ -57,12 +56,7 @@ class ValkeyStore:
 
         After a failure calls fail at once for `pause_seconds`. `max_stored_bytes` bounds compressed values.
         """
-        self._pool = ConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
-            url,
-            max_connections=max_connections,
-            # A connection that a restart has cut is noticed when it is used: once more, on a new one.
-            retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
-        )
+        self._pool = connection_pool(url, max_connections=max_connections, retries=1)
         self._client = Redis.from_pool(self._pool)
         self._free = asyncio.Semaphore(max_connections)
         self._timeout = timeout_seconds

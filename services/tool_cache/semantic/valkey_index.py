@@ -3,15 +3,15 @@
 A bucket is a sorted set `…:{tenant}:s:<digest>`: texts by the millisecond in which they end, by the server's clock.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError, RedisError
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from services.runtime.errors import DependencyFailed
+from services.runtime.valkey import connection_pool
 from services.tool_cache.semantic.index import MOST_CANDIDATES, MOST_TEXTS, Bucket
 
 _PREFIX = "sabueso:cache"
@@ -51,22 +51,17 @@ class ValkeyIndex:
     """Fails fast when Valkey is lost, and uses it again as soon as it is back."""
 
     def __init__(self, url: str, *, timeout_seconds: float = 0.25, max_connections: int = 32) -> None:
-        """`timeout_seconds` bounds connecting, waiting for a free connection, and each answer."""
-        pool = BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
-            url,
-            max_connections=max_connections,
-            timeout=timeout_seconds,
-            socket_timeout=timeout_seconds,
-            socket_connect_timeout=timeout_seconds,
-            retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
+        """`timeout_seconds` bounds a call as a whole: connecting, waiting for a free connection, the answer."""
+        self._timeout = timeout_seconds
+        self._client = Redis.from_pool(
+            connection_pool(url, max_connections=max_connections, wait_seconds=timeout_seconds, retries=1)
         )
-        self._client = Redis.from_pool(pool)
         self._read = self._client.register_script(_READ)
         self._add = self._client.register_script(_ADD)
 
     async def texts(self, buckets: Sequence[Bucket]) -> list[list[str]]:
         """See Index."""
-        async with _answering():
+        async with self._answering():
             found = await self._read(keys=[_name(bucket) for bucket in buckets], args=[MOST_CANDIDATES])
         return [[text.decode("utf-8", "replace") for text in texts] for texts in found]
 
@@ -75,21 +70,21 @@ class ValkeyIndex:
         args: list[int | str] = [MOST_TEXTS]
         for _, text, ttl_ms in entries:
             args += [ttl_ms, text]
-        async with _answering():
+        async with self._answering():
             await self._add(keys=[_name(bucket) for bucket, _, _ in entries], args=args)
 
     async def close(self) -> None:
         """See Index."""
         await self._client.aclose()
 
+    @asynccontextmanager
+    async def _answering(self) -> AsyncGenerator[None]:
+        try:
+            async with asyncio.timeout(self._timeout):
+                yield
+        except (RedisError, OSError, TimeoutError) as error:
+            raise DependencyFailed("Valkey does not answer.", dependency="valkey") from error
+
 
 def _name(bucket: Bucket) -> str:
     return f"{_PREFIX}:{{{bucket.tenant}}}:s:{bucket.digest}"
-
-
-@asynccontextmanager
-async def _answering() -> AsyncGenerator[None]:
-    try:
-        yield
-    except (RedisError, OSError) as error:
-        raise DependencyFailed("Valkey does not answer.", dependency="valkey") from error
