@@ -4,7 +4,6 @@ The address is the operator's, so the guard for pages does not apply. Keys trave
 """
 
 import json
-import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -12,6 +11,8 @@ from typing import Any, cast
 
 import httpx2
 
+from services.runtime.errors import DependencyFailed
+from services.web_tool import decoding
 from services.web_tool.search.provider import Cause, ProviderFailed
 
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -81,7 +82,7 @@ class JsonApi:
                 await response.aclose()
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError):
             raise self._failed(Cause.UNREACHABLE) from None
-        except (ValueError, zlib.error):
+        except (ValueError, DependencyFailed):
             raise self._failed(Cause.ANSWER) from None
         if not response.is_success:
             raise self._refusal(response, body)
@@ -107,15 +108,15 @@ class JsonApi:
 
 
 async def _read(response: httpx2.Response) -> bytes:
-    """The body. Raises ValueError when it is too long, or in an encoding that was not asked for."""
+    """The body. Raises ValueError where it is too long or in an unasked encoding, DependencyFailed where damaged."""
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "", "gzip"):
         raise ValueError(encoding)
-    # The decoder is ours because it must be bounded: httpx inflates whatever comes.
-    inflate = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
+    # Not httpx's own decoder, which inflates whatever comes.
+    decoder = decoding.decoder(encoding)
     body = bytearray()
     async for piece in response.aiter_raw():
-        body += inflate.decompress(piece, _MAX_ANSWER_BYTES + 1) if inflate else piece
+        body += decoder.decode(piece, _MAX_ANSWER_BYTES + 1 - len(body))
         if len(body) > _MAX_ANSWER_BYTES:
             raise ValueError("too long")
     return bytes(body)
