@@ -282,7 +282,7 @@ async def test_a_slow_server_costs_the_caller_no_more_than_its_time(api):
     release = threading.Event()
 
     def slow(texts):
-        release.wait(10)
+        release.wait(60)
         return [[3.0, 4.0]] * len(texts)
 
     async with of(api, remote_timeout_seconds=0.5) as channel:
@@ -290,7 +290,7 @@ async def test_a_slow_server_costs_the_caller_no_more_than_its_time(api):
         try:
             began = time.monotonic()
             assert isinstance(await failure(channel), errors.DependencyFailed)
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 30
         finally:
             release.set()
 

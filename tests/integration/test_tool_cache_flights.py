@@ -73,11 +73,11 @@ async def test_two_hundred_equal_calls_to_three_processes_run_the_tool_once(cach
 
 
 async def test_different_calls_do_not_wait_for_each_other(caches):
-    tool = Tool(0.3)
+    tool = Tool(2)
     started = time.perf_counter()
     await asyncio.gather(*(result_of(caches[n % 3], tool, f'{{"n":{n}}}') for n in range(30)))
     assert tool.runs == 30
-    assert time.perf_counter() - started < 6
+    assert time.perf_counter() - started < 40
 
 
 async def test_a_result_reaches_those_who_wait_at_other_processes_soon(caches):
@@ -87,7 +87,7 @@ async def test_a_result_reaches_those_who_wait_at_other_processes_soon(caches):
     await put(caches[0], entry(token=leader.lease_token))
     started = time.perf_counter()
     assert all(found.hit for found in await asyncio.gather(*waiters))
-    assert time.perf_counter() - started < 3
+    assert time.perf_counter() - started < 15
 
 
 async def test_when_a_leader_is_killed_one_of_those_who_wait_runs_the_tool(caches, addresses, tenant):
@@ -116,14 +116,14 @@ asyncio.run(main())
     found = await asyncio.gather(*(result_of(caches[n % 3], tool) for n in range(30)))
     assert set(found) == {b'"run 1"'}
     assert tool.runs == 1
-    assert time.perf_counter() - started < LEASE_SECONDS + 3
+    assert time.perf_counter() - started < LEASE_SECONDS + 20
 
 
 async def test_who_waits_longer_than_it_wants_runs_the_tool_itself(caches):
     await get(caches[0], lease=True)
     started = time.perf_counter()
     found = await wait(caches[1], 0.3)
-    assert 0.2 < time.perf_counter() - started < 3
+    assert 0.2 < time.perf_counter() - started < 20
     assert (found.hit, found.lease_token) == (False, "")
     assert found.snapshot > 0
     assert await put(caches[1], entry(snapshot=found.snapshot)) == 1

@@ -203,8 +203,8 @@ async def test_the_profile_sets_the_time_of_an_answer():
             first = first or loop.time() - started
         took = loop.time() - started
     # The machine may be busy: only the lower bounds are sharp.
-    assert 0.148 <= first < 0.6
-    assert 0.245 <= took < 1.0
+    assert 0.148 <= first < 10
+    assert 0.245 <= took < 20
 
 
 async def test_waiting_requests_are_counted_and_too_many_refused():

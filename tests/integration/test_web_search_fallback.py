@@ -23,7 +23,7 @@ def good(name):
 
 
 @asynccontextmanager
-async def search(*plays, timeout_seconds=2.0, failures=3, rest_seconds=30.0):
+async def search(*plays, timeout_seconds=20.0, failures=3, rest_seconds=30.0):
     """`plays`: provider and what its API answers, in the order of preference."""
     async with AsyncExitStack() as stack:
         apis = [await stack.enter_async_context(Api(*answers).listening()) for _, *answers in plays]
@@ -42,7 +42,7 @@ async def test_the_first_provider_that_answers_is_enough():
 
 @pytest.mark.parametrize("broken", [DOWN, answer(b"<html>", 403), answer(b"", 429), answer(b"", 422), 0.01, 30.0])
 async def test_the_next_provider_answers_for_one_that_does_not(broken):
-    async with search(("searxng", broken), ("brave", good("brave")), timeout_seconds=1) as (fallback, apis, _):
+    async with search(("searxng", broken), ("brave", good("brave")), timeout_seconds=6) as (fallback, apis, _):
         assert (await fallback.search(Query("q"))).provider == "brave"
     assert [len(api.asked) for api in apis] == [1, 1]
 
@@ -71,16 +71,16 @@ async def test_all_providers_together_have_one_time_limit():
         began = time.monotonic()
         with pytest.raises(errors.DeadlineExceeded):
             await fallback.search(Query("q"))
-        assert 0.9 < time.monotonic() - began < 4
+        assert 0.9 < time.monotonic() - began < 20
     assert all(len(api.asked) == 1 for api in apis)
 
 
 async def test_the_time_that_one_leaves_goes_to_the_others():
-    async with search(("searxng", DOWN), ("brave", 0.01), ("tavily", 30.0), timeout_seconds=0.9) as (fallback, _, _b):
+    async with search(("searxng", DOWN), ("brave", 0.01), ("tavily", 30.0), timeout_seconds=3) as (fallback, _, _b):
         began = time.monotonic()
         with pytest.raises(errors.DependencyFailed, match=r"searxng .*brave .*tavily did not answer"):
             await fallback.search(Query("q"))
-        assert time.monotonic() - began > 0.8
+        assert time.monotonic() - began > 2.5
 
 
 async def test_a_caller_in_a_hurry_gets_no_more_time_and_closes_no_provider_to_others():

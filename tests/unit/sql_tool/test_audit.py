@@ -46,7 +46,7 @@ def written(caplog, one=None, values=("Ada", Decimal("8.10"), None, "Ada"), log=
 
 def test_a_line_says_who_ran_what_and_what_came_of_it(caplog):
     line = written(caplog)
-    assert 0 <= line.pop("seconds") < 5
+    assert 0 <= line.pop("seconds") < 60
     assert len(line.pop("parameters")) == 4
     assert line == {
         "tenant": "acme", "principal": "key-1", "source": "main", "tables": ["public.people"], "action": "run",

@@ -37,14 +37,14 @@ def test_agents_and_rules_without_number_cost_neither_time_nor_memory(end):
     text = end.join(f"User-agent: a{n}" for n in range(14_000)) + end + end.join(["Disallow: /*a*b"] * 14_000)
     started = time.monotonic()
     assert parse(text + "\nUser-agent: *\nDisallow: /x").can_fetch("https://a.test/y", "sabueso")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 def test_a_pattern_of_wildcards_is_matched_in_linear_time():
     rules = parse("User-agent: *\nDisallow: /" + "*a" * 5000 + "*b")
     started = time.monotonic()
     assert rules.can_fetch("https://a.test/" + "a" * 2000, "sabueso")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 @given(st.text(max_size=200))
