@@ -11,7 +11,7 @@ from services.runtime import context
 from services.runtime.errors import InvalidField, NotPermitted
 from services.runtime.settings import WrongSetting
 from services.runtime.tenants import TenantDirectory, Web
-from services.web_tool.internal_data.inspection import inspect, says_internal_term
+from services.web_tool.internal_data import inspect, says_internal_term
 from services.web_tool.invisible import cleaned
 from services.web_tool.policy import Policy
 from services.web_tool.reading import Reader

@@ -131,6 +131,7 @@ async def process(folder):
         await asyncio.wait_for(running.wait(), 20)
 
 
+@pytest.mark.slow
 async def test_the_process_stays_small_whatever_a_statement_makes(folder):
     statements = {
         "SELECT body FROM huge": 54000,  # one value of 300 MB

@@ -210,9 +210,9 @@ async def test_the_guard_agrees_with_the_databases_grants(connections):
 
 async def test_the_guard_agrees_with_the_databases_grants_on_made_statements(connections):
     statements = Statements(seed=0)
-    approved, _ = await valid(connections, [statements.statement() for _ in range(600)])
+    approved, _ = await valid(connections, [statements.statement() for _ in range(200)])
     checked, missed, refused = await compare(connections, approved, WITHHELD)
-    assert checked > 1000
+    assert checked > 300
     assert not missed
     assert not refused
 

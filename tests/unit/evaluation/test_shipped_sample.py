@@ -15,6 +15,7 @@ XQUAD = Path(__file__).parents[2] / "data" / "evaluation" / "collections" / "xqu
 
 
 # Three processes start, and thirty paragraphs are embedded: seconds on a machine that does nothing else.
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_spanish_questions_find_their_paragraphs(tmp_path):
     whole = split.part(xquad.load(XQUAD, "xquad-es"), split.DEV, split.read_frozen())

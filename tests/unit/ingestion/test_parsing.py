@@ -170,6 +170,7 @@ async def test_a_killed_server_is_replaced_and_its_files_are_read_again(run):
         await until(lambda: not any(map(is_running, old)))
 
 
+@pytest.mark.slow
 async def test_a_server_that_hangs_is_replaced_and_its_file_is_read(run):
     with contextlib.closing(Parser(MEMORY_BYTES, 60, entry=ENTRY)) as parser:
         await run(parser, "say warm")
@@ -188,9 +189,9 @@ async def test_a_server_that_cannot_start_is_no_fault_of_the_file(run):
 
 async def test_twenty_files_are_read_at_the_same_time(parser, run):
     started = time.monotonic()
-    texts = await asyncio.gather(*(run(parser, "wait 0.5") for _ in range(20)))
+    texts = await asyncio.gather(*(run(parser, "wait 2") for _ in range(20)))
     assert len(set(texts)) == 20
-    assert time.monotonic() - started < 9
+    assert time.monotonic() - started < 30  # one after another: 40 s
     assert not children(parser)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.runtime.tenants import Web
-from services.web_tool.internal_data.inspection import inspect
+from services.web_tool.internal_data import inspect
 
 TERMS = ("Proyecto Halcón", "CT-2025-*", "Viñas del Sur", "ELA", "Zephyrus", "INC*-ES", "猎鹰")
 WEB = Web(internal_terms=TERMS)

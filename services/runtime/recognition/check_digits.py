@@ -6,7 +6,7 @@ The check digits are computed, so that years, prices, laws, standards and ISBNs 
 import re
 from collections.abc import Iterator
 
-from services.web_tool.internal_data.terms import Skeleton
+from services.runtime.recognition.terms import Skeleton
 
 Span = tuple[int, int]
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote_plus
 
+from services.runtime.recognition.folding import fold
+from services.runtime.recognition.identifiers import find_identifiers
+from services.runtime.recognition.terms import find_terms, says_term
 from services.runtime.tenants import Web
-from services.web_tool.internal_data.folding import fold
-from services.web_tool.internal_data.identifiers import find_identifiers
-from services.web_tool.internal_data.terms import find_terms, says_term
 
 _MAX_ROUNDS = 8
 _MAX_DEPTH = 2  # encodings inside of encodings

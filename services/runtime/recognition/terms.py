@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from services.web_tool.internal_data.folding import Folded, fold
+from services.runtime.recognition.folding import Folded, fold
 
 # A wildcard inside a term spans at most this many letters and digits.
 _MAX_WILD = 40

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from services.web_tool.internal_data import check_digits
-from services.web_tool.internal_data.check_digits import Span, numbers
+from services.runtime.recognition import check_digits
+from services.runtime.recognition.check_digits import Span, numbers
 
 _EMAIL = re.compile(
     r"[A-Za-z0-9._%+'-]{1,64}(?: ?[\[(<{] ?(?:at|arroba|@) ?[\])>}] ?| arroba |@)"

@@ -1,1 +1,0 @@
-"""Keeps internal data out of what is asked of the public web."""
