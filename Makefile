@@ -8,7 +8,7 @@ UV_VERSION := 0.13.9
 export UV_LINK_MODE ?= copy
 PROTOS := $(shell find protos/sabueso -name '*.proto')
 
-.PHONY: help setup protos up down status logs ask check fmt docs test test-slow eval-retrieval bench load-smoke load browser lock clean
+.PHONY: help setup protos up down status logs ask check fmt docs test test-slow eval-retrieval bench load-smoke soak load browser clients lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -93,14 +93,17 @@ docs: setup ## renew the README's tables of settings and errors
 # Most tests wait for servers most of the time: two files side by side halve the time on two cores.
 JOBS ?= 2
 
-test: setup browser ## all tests but the slow ones, JOBS=2 files side by side (JOBS=0: one after another)
+test: setup browser clients ## all tests but the slow ones, JOBS=2 files side by side (JOBS=0: one after another)
 	@$(BIN)/pytest -q -m "not slow" -n $(JOBS) --dist loadfile
 
-test-slow: setup browser ## the slow tests (none is fine)
+test-slow: setup browser clients ## the slow tests (none is fine)
 	@$(BIN)/pytest -q -m slow || [ $$? -eq 5 ]
 
 browser: setup
 	@$(BIN)/python -m local.browser
+
+clients: setup
+	@$(BIN)/python -m local.clients
 
 eval-retrieval: setup ## measure search quality (DATA=folder ONLY="adi cisi" SPLIT=test REASON=… CHECK=1; without DATA: the shipped samples)
 	@$(BIN)/python -m services.evaluation.retrieval $(if $(DATA),--data '$(DATA)') $(if $(ONLY),--collections $(ONLY)) $(if $(SPLIT),--split $(SPLIT)) $(if $(REASON),--reason '$(REASON)') $(if $(MODEL),--model '$(MODEL)') $(if $(MAX_QUESTIONS),--max-questions $(MAX_QUESTIONS)) $(if $(CHECK),--check) $(if $(JSON),--json) --out docs/retrieval-quality.md
@@ -115,6 +118,9 @@ clean: $(VENV)/.installed ## stop everything and forget its data
 
 load-smoke: setup ## a few users for 20 s, every answer checked (needs the stack: make up DETACH=1)
 	@$(BIN)/locust -f loadtests/smoke.py --headless --users 4 --spawn-rate 4 --run-time 20s --stop-timeout 10 --only-summary
+
+soak: setup ## the gateway for 20 minutes at 100 requests a second, with aborts and faults (DURATION=1200 RATE=100)
+	@$(BIN)/python -m loadtests.soak --seconds $(or $(DURATION),1200) --rate $(or $(RATE),100)
 
 load: setup ## latency budgets of slo.yaml, on a stack of its own (SABUESO_URL=… SABUESO_API_KEY=… for another)
 	@$(BIN)/python -m loadtests.slo

@@ -11,8 +11,13 @@ from pathlib import Path
 import asyncpg
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 
 from local import ports, postgres, valkey
+
+# A busy machine is no fault: nothing is judged by the time that an example takes.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
