@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Generator
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -59,7 +59,16 @@ class ServerSettings(BaseSettings):
     otlp_endpoint: str = Field(
         default="",
         pattern=r"^(https?://.+)?$",
-        description="OpenTelemetry collector (gRPC), such as `http://otel:4317`. Empty: no tracing.",
+        description="OpenTelemetry collector, such as `http://otel:4317`. Empty: no tracing.",
+    )
+
+    otlp_protocol: Literal["grpc", "http/protobuf"] = Field(
+        default="grpc",
+        description="How the collector is spoken to; Langfuse takes `http/protobuf` at `…/api/public/otel`.",
+    )
+    otlp_headers: SecretStr = Field(
+        default=SecretStr(""),
+        description="Headers for the collector, `name=value` with commas between, such as `Authorization=Basic …`.",
     )
 
     @classmethod

@@ -5,7 +5,8 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
@@ -27,29 +28,58 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+Scope = Literal["agent", "models", "search", "documents", "tools", "data", "admin"]
+SCOPES: tuple[Scope, ...] = ("agent", "models", "search", "documents", "tools")
+
+
+class Ceilings(_Part):
+    """Limits of one model or one key, within those of the tenant. 0 means none of its own."""
+
+    requests_per_minute: int = Field(default=0, ge=0, description="Requests a minute.")
+    tokens_per_minute: int = Field(default=0, ge=0, description="Model tokens a minute.")
+    concurrent_requests: int = Field(default=0, ge=0, description="Requests at the same time.")
+    daily_tokens: int = Field(default=0, ge=0, description="Model tokens a day (UTC).")
+
+
 class Key(_Part):
     """An API key of the tenant; only its SHA-256 is kept."""
 
     id: Name = Field(description="Name of the key, for logs and rotation.")
     sha256: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 of the key, in hex.")
-    scopes: tuple[str, ...] = Field(
-        default=("agent", "models", "search", "documents"),
-        description="What the key may do; `data` reports data loads.",
+    prefix: str = Field(default="", max_length=24, description="Its first characters, to recognise it by.")
+    scopes: tuple[Scope, ...] = Field(
+        default=SCOPES,
+        description="What the key may do: `tools` calls single ones, `data` reports loads, `admin` manages keys.",
     )
+    models: tuple[str, ...] = Field(default=("*",), description="Served model names, within the tenant's; `*` is all.")
+    limits: Ceilings = Ceilings()
+    expires_at: datetime | None = Field(default=None, description="From then on it opens nothing (ISO 8601).")
     labels: tuple[Label, ...] = Field(
         default=(),
         description="Opens documents that bear one of these, `*` every one; those without are open to all.",
     )
 
 
+LimitName = Literal["requests", "tokens", "concurrency", "daily_tokens"]
+StoreLoss = Literal["local", "open", "closed"]
+
+
 class Limits(_Part):
     """Ceilings of a tenant. 0 means unlimited."""
 
     requests_per_minute: int = Field(default=600, ge=0, description="Requests a minute.")
-    tokens_per_minute: int = Field(default=400_000, ge=0, description="Model tokens a minute; not enforced yet.")
+    tokens_per_minute: int = Field(default=400_000, ge=0, description="Model tokens a minute.")
     concurrent_requests: int = Field(default=32, ge=0, description="Requests at the same time.")
     body_bytes: int = Field(default=20 * 1024 * 1024, ge=1, description="Size of one request.")
-    daily_tokens: int = Field(default=0, ge=0, description="Model tokens a day; not enforced yet.")
+    daily_tokens: int = Field(default=0, ge=0, description="Model tokens a day (UTC).")
+    models: Mapping[str, Ceilings] = Field(
+        default_factory=dict[str, Ceilings],
+        description="Limits of single models by served name, within the tenant's.",
+    )
+    on_store_loss: Mapping[LimitName, StoreLoss] = Field(
+        default_factory=dict[LimitName, StoreLoss],
+        description="While Valkey is lost: count a share in each gateway (`local`, the default), let pass, or refuse.",
+    )
 
 
 class Tool(_Part):
@@ -201,17 +231,73 @@ class Web(_Part):
     )
 
 
+class Oidc(_Part):
+    """An identity provider whose tokens (JWT) open this tenant in place of API keys."""
+
+    issuer: str = Field(pattern=r"^https?://[^\s]+$", description="As `iss` says it, to the letter.")
+    audience: str = Field(min_length=1, description="As `aud` says it.")
+    jwks_url: str = Field(
+        default="", pattern=r"^(https?://[^\s]+)?$", description="Its public keys; empty: its discovery document says."
+    )
+    algorithms: tuple[Literal["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"], ...] = Field(
+        default=("RS256", "ES256"), min_length=1
+    )
+    tenant_claim: str = Field(default="tenant", min_length=1, description="The claim that names the tenant.")
+    tenant_value: str = Field(default="", description="What it says for this tenant; empty: the tenant's id.")
+    scope_claim: str = Field(default="", description="Claim with scopes; empty: `scopes` for everybody.")
+    scopes: tuple[Scope, ...] = Field(default=SCOPES, description="What a token may do, at most.")
+    labels_claim: str = Field(default="", description="Claim with the labels that its person holds; empty: none.")
+    models: tuple[str, ...] = Field(default=("*",), description="Served model names, within the tenant's.")
+    limits: Ceilings = Field(default=Ceilings(), description="Of each person (`sub`).")
+
+
+class GuardSide(_Part):
+    """What is looked for in what comes in, or in what goes out."""
+
+    max_chars: int = Field(default=0, ge=0, description="Longest text; 0 is no limit of its own.")
+    pii: Literal["off", "flag", "redact", "block"] = Field(
+        default="off", description="Numbers and addresses of persons and accounts."
+    )
+    terms: tuple[InternalTerm, ...] = Field(default=(), description="Words that must not pass; `*` as in `web`.")
+    injection: Literal["off", "flag", "block"] = Field(
+        default="off", description="Texts that give orders to the model (input only)."
+    )
+    injection_score: float = Field(default=0.8, gt=0, le=1, description="From this score on.")
+
+
+class Guard(_Part):
+    """What is checked at the gateway's door, for the agent and for models alike."""
+
+    input: GuardSide = GuardSide()
+    output: GuardSide = GuardSide()
+
+
 class Tenant(_Part):
     """All that one installation knows of one tenant."""
 
     id: Name
     keys: tuple[Key, ...] = ()
+    oidc: tuple[Oidc, ...] = ()
     limits: Limits = Limits()
+    priority: Literal["high", "normal", "low"] = Field(
+        default="normal", description="Who is served first when requests wait for a model."
+    )
+    guard: Guard = Guard()
     models: tuple[str, ...] = Field(default=("*",), description="Served model names; `*` is all.")
     tools: Mapping[str, Tool] = Field(default_factory=dict)
     collections: Mapping[Name, Collection] = Field(default_factory=dict)
     sql: tuple[SqlSource, ...] = Field(default=(), description="One source, or a list of sources with names.")
     web: Web = Web()
+
+    @model_validator(mode="after")
+    def _limits_match_something(self) -> "Tenant":
+        for name in self.limits.models:
+            if not any(fnmatchcase(name, pattern) for pattern in self.models):
+                raise ValueError(f"limits.models: `{name}` is none of the tenant's models; its limit would never count")
+        for key in self.keys:
+            if key.expires_at is not None and key.expires_at.tzinfo is None:
+                raise ValueError(f"keys: expires_at of `{key.id}` needs a time zone, such as 2027-01-01T00:00:00Z")
+        return self
 
     @field_validator("sql", mode="before")
     @classmethod

@@ -5,7 +5,7 @@ from typing import Any
 from redis.asyncio import BlockingConnectionPool, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff
-from redis.exceptions import ConnectionError
+from redis.exceptions import ConnectionError, ReadOnlyError
 
 
 def connection_pool(
@@ -19,14 +19,16 @@ def connection_pool(
 ) -> ConnectionPool:
     """Connections as they are needed; beyond `max_connections` callers wait for `wait_seconds`, or fail at once if 0.
 
-    A connection that a restart of the server has cut is noticed when it is used: then a command is sent `retries` times
-    more. Callers bound whole commands by `asyncio.timeout`: the library's own time limit of a socket writes through
-    `asyncio.wait_for`, which before Python 3.12 may swallow a cancellation, and a task that was told to end goes on.
+    A connection that a restart of the server has cut, or that leads to a mere replica since a failover, is noticed when
+    it is used, and given up: then a command is sent `retries` times more. Callers bound whole commands by
+    `asyncio.timeout`: the library's own time limit of a socket writes through `asyncio.wait_for`, which before Python
+    3.12 may swallow a cancellation, and a task that was told to end goes on.
     """
+    lost = (ConnectionError, ReadOnlyError)
     settings: dict[str, Any] = {
         "socket_timeout": None,
         "max_connections": max_connections,
-        "retry": Retry(ConstantBackoff(retry_after_seconds), retries, supported_errors=(ConnectionError,)),
+        "retry": Retry(ConstantBackoff(retry_after_seconds), retries, supported_errors=lost),
         **options,
     }
     if wait_seconds:

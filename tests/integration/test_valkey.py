@@ -5,8 +5,10 @@ import secrets
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ReadOnlyError
 
 from services.runtime.valkey import connection_pool
+from tests.integration.valkey_proxy import valkey_proxy
 
 
 @pytest.mark.parametrize("wait_seconds", [0, 1])
@@ -20,3 +22,13 @@ async def test_a_command_ends_with_its_callers_cancellation_whenever_that_comes(
             task.cancel()
             await asyncio.wait({task}, timeout=2)
             assert task.cancelled(), f"after {steps} steps"
+
+
+async def test_a_connection_to_a_server_that_became_a_replica_is_given_up(valkey_url):
+    key = f"test:{secrets.token_hex(4)}"
+    async with valkey_proxy(valkey_url) as proxy, Redis.from_pool(connection_pool(proxy.url)) as client:
+        proxy.refused = {"SET": "READONLY You can't write against a read only replica."}
+        with pytest.raises(ReadOnlyError):
+            await client.set(key, 1, px=1000)
+        proxy.fail_over()
+        assert await client.set(key, 1, px=1000)

@@ -5,6 +5,7 @@ The check digits are computed, so that years, prices, laws, standards and ISBNs 
 
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 
 from services.runtime.recognition.terms import Skeleton
 
@@ -35,9 +36,13 @@ _CARDS = re.compile(
     r"4|5[1-5]|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)|3[47]|6(?:011|5|4[4-9]|22)|35(?:2[89]|[3-8]\d)|3(?:0[0-5]|[68])"
 )
 _CARD_LENGTHS = {"34": (15,), "37": (15,), "30": (14,), "36": (14,), "38": (14,), "4": (13, 16, 19), "6": (16, 19)}
+_MIN_CARD_DIGITS = 13
 _ACCOUNT_WEIGHTS = (1, 2, 4, 8, 5, 10, 9, 7, 3, 6)
 _GROUPS = re.compile(r"(?<![0-9A-Za-z])\d+(?:\)?[ .\-_/]{0,2}\(?\d+)*(?![0-9A-Za-z])")
 _MAX_GROUPS = 20
+# Of all that is looked for, from a telephone to an account.
+_MIN_DIGITS, _MAX_DIGITS = 9, 20
+_MAX_ISBN_CHARS = 80
 
 
 def ibans(text: str) -> Iterator[Span]:
@@ -59,18 +64,24 @@ def _modulo_97(text: str) -> int:
 
 
 def numbers(text: str) -> Iterator[tuple[str, tuple[int, ...], Span]]:
-    """Digits, sizes of their groups, and span, of every row of neighbouring groups of digits; ISBNs are left out."""
+    """Digits, sizes of their groups, and span, of every row of neighbouring groups of 9 to 20 digits; no ISBNs."""
     for match in _GROUPS.finditer(text):
-        groups = [(found.group(), found.span()) for found in re.finditer(r"\d+", match.group())]
-        if _is_isbn([digits for digits, _ in groups], text[match.end() : match.end() + 2]):
+        groups = [found.span() for found in re.finditer(r"\d+", text[match.start() : match.end()])]
+        if match.end() - match.start() <= _MAX_ISBN_CHARS and _is_isbn(
+            [match.group()[start:end] for start, end in groups], text[match.end() : match.end() + 2]
+        ):
             continue
+        sizes = [end - start for start, end in groups]
+        digits = re.sub(r"\D", "", match.group())
+        ends = list(accumulate(sizes, initial=0))  # of each group, among the digits alone
         for first in range(len(groups)):
-            digits, shape = "", ()
-            for group, (_, end) in groups[first : first + _MAX_GROUPS]:
-                digits, shape = digits + group, (*shape, len(group))
-                if len(digits) > 20:
+            for last in range(first, min(first + _MAX_GROUPS, len(groups))):
+                count = ends[last + 1] - ends[first]
+                if count > _MAX_DIGITS:
                     break
-                yield digits, shape, (match.start() + groups[first][1][0], match.start() + end)
+                if count >= _MIN_DIGITS:
+                    span = match.start() + groups[first][0], match.start() + groups[last][1]
+                    yield digits[ends[first] : ends[last + 1]], tuple(sizes[first : last + 1]), span
 
 
 def _is_isbn(groups: list[str], after: str) -> bool:
@@ -86,6 +97,8 @@ def _is_isbn(groups: list[str], after: str) -> bool:
 def payment_cards(text: str) -> Iterator[Span]:
     """Numbers of cards in a range that issuers have, with the check digit of ISO/IEC 7812 (Luhn)."""
     for digits, _, span in numbers(text):
+        if len(digits) < _MIN_CARD_DIGITS or digits[0] not in "23456":
+            continue
         lengths = next((found for prefix, found in _CARD_LENGTHS.items() if digits.startswith(prefix)), (16,))
         if len(digits) in lengths and _CARDS.match(digits) and _luhn(digits) == 0:
             yield span
