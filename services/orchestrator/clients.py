@@ -65,6 +65,9 @@ class RetrievalClient:
                     section=one.section,
                     language=one.language,
                     text=one.text,
+                    collection=one.collection,
+                    score=round(one.score, 6),  # it came as float32
+                    metadata=dict(one.metadata),
                 )
                 for one in response.passages
             ),

@@ -42,6 +42,9 @@ class Settings(ServerSettings):
     max_runs: int = Field(
         default=256, ge=1, le=100_000, description="Answers under way at a time; further questions are refused."
     )
+    max_tool_calls: int = Field(
+        default=256, ge=1, le=100_000, description="Single tool calls under way at a time; further ones are refused."
+    )
     query_transform: Literal["none", "hyde", "multi_query", "decompose", "step_back", "multi_step", "auto"] = Field(
         default="none",
         description="What documents are searched for besides the query, where the request does not say: `none`, "

@@ -39,6 +39,7 @@ class Failure:
     """Why a call gave nothing. `degraded` is set when the service, not the call, was at fault.
 
     What helps to mend it: a `hint`, a `code` of the service's closed list, and the `position` in the statement, from 1.
+    `field` names what is wrong of the call.
     """
 
     message: str
@@ -46,6 +47,7 @@ class Failure:
     degraded: Degraded | None = None
     code: str = ""
     position: str = ""
+    field: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,13 @@ class _Ready:
 
 @dataclass
 class Dispatcher:
-    """Runs the calls of one run, and remembers what failed in it."""
+    """Runs the calls of one run, and remembers what failed in it. `by_model`: a model wrote them, and it is judged."""
 
     toolset: ToolSet
     cache: ResultCache
     cache_mode: CacheMode = CacheMode.USE
     max_calls_per_turn: int = 6
+    by_model: bool = True
     cache_seconds: float = field(default=0, init=False)
     tools_seconds: float = field(default=0, init=False)
     cache_hits: int = field(default=0, init=False)
@@ -152,16 +155,20 @@ class Dispatcher:
             return Failure(lost.reason, degraded=lost)
         tool = self.toolset.tools.get(call.name)
         if tool is None:
-            metrics.MODEL_CALLS.labels("false").inc()
+            self._judge(valid=False)
             return Failure(f"there is no tool `{call.name}`; there are: {', '.join(self.toolset.tools) or 'none'}")
         try:
             arguments = tool.form.read(call.arguments_json)
         except WrongArguments as error:
-            metrics.MODEL_CALLS.labels("false").inc()
+            self._judge(valid=False)
             return Failure(str(error))
-        metrics.MODEL_CALLS.labels("true").inc()
+        self._judge(valid=True)
         key = tool.key(arguments)
         return self._failures.get((key.tool, key.arguments_json)) or _Ready(tool, arguments, key, [])
+
+    def _judge(self, *, valid: bool) -> None:
+        if self.by_model:
+            metrics.MODEL_CALLS.labels(str(valid).lower()).inc()
 
     async def _made(self, one: _Ready, turn: TurnCache, seconds: float) -> tuple[Found | Failure, Hit | None, float]:
         """The result: of whoever makes the same call now, or of the tool. And the seconds that it took."""
@@ -181,13 +188,16 @@ class Dispatcher:
 
     async def _called(self, one: _Ready, seconds: float) -> Found | Failure:
         service = one.tool.service
-        with _tracer.start_as_current_span(f"tool {one.tool.name}"):
+        # OpenTelemetry's conventions for generative AI.
+        named = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": one.tool.name}
+        with _tracer.start_as_current_span(f"execute_tool {one.tool.name}", attributes=named):
             try:
                 async with asyncio.timeout(seconds):
                     return await one.tool.call(one.arguments, seconds)
             except _MENDABLE as error:
                 hint, code, position = (error.metadata.get(name, "") for name in ("hint", "code", "position"))
-                return Failure(error.message, hint=hint, code=code, position=position)
+                wrong = error.metadata.get("field", "")
+                return Failure(error.message, hint=hint, code=code, position=position, field=wrong)
             except ServiceError as error:
                 timed_out = error.reason == "DEADLINE_EXCEEDED"
                 reason = f"timeout after {seconds:.3g}s" if timed_out else error.message.rstrip(".")

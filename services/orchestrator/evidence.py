@@ -90,9 +90,14 @@ class Evidence:
 
 def error_observation(tool: str, message: str, *, code: str = "", position: str = "", hint: str = "") -> str:
     """What the model sees of a failed call; nothing of what is not known."""
+    return _text(failure_fields(tool, message, code=code, position=position, hint=hint))
+
+
+def failure_fields(tool: str, message: str, *, code: str = "", position: str = "", hint: str = "") -> dict[str, Any]:
+    """The same as an object."""
     place = int(position) if position.isdecimal() else 0
     helps = {"code": code, "position": place, "hint": hint}
-    return _text({"error": message, "tool": tool} | {name: value for name, value in helps.items() if value})
+    return {"error": message, "tool": tool} | {name: value for name, value in helps.items() if value}
 
 
 def preview(rows: Rows, max_rows: int = 10) -> str:

@@ -107,7 +107,8 @@ class OpenAIModel:
         self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling
     ) -> AsyncGenerator[Delta | Turn]:
         """See Model. Raises also DeadlineExceeded when the server falls silent."""
-        span = _tracer.start_span("model turn", attributes={"gen_ai.request.model": self._name})
+        # The gateway says which model it was and what it cost; twice said, sums over traces would be double.
+        span = _tracer.start_span("model turn")
         partial = _PartialTurn()
         try:
             async with await self._begun(messages, tools, sampling, _headers(self._api_key(), span)) as chunks:
@@ -117,10 +118,7 @@ class OpenAIModel:
                         yield Delta(text)
             if not partial.finish:
                 raise DependencyFailed("The model broke off.", dependency="model")
-            turn = partial.turn(sum(message.tokens for message in messages))
-            span.set_attribute("gen_ai.usage.input_tokens", turn.usage.prompt_tokens)
-            span.set_attribute("gen_ai.usage.output_tokens", turn.usage.completion_tokens)
-            yield turn
+            yield partial.turn(sum(message.tokens for message in messages))
         except (openai.OpenAIError, ValueError) as error:
             _raise_known(error)
         finally:

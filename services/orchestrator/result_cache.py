@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 # Of the cache: longer arguments make a call that is not looked up.
 MAX_ARGUMENTS_CHARS = 64 * 1024
 # Changes when the stored form of results changes: older entries are then never found.
-FORMAT_VERSION = "3"
+FORMAT_VERSION = "4"
 MAX_SOURCES = 64
 _MAX_VALUE_BYTES = 1024 * 1024
 _MAX_PENDING = 64

@@ -1,6 +1,7 @@
 """What tools find, as plain data: it is numbered as evidence, shown to the model and kept in the tool cache."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -14,7 +15,10 @@ class Degraded:
 
 @dataclass(frozen=True)
 class Passage:
-    """A piece of a document. `page` is 0 where the format has none."""
+    """A piece of a document. `page` is 0 where the format has none; `score` compares within one search only.
+
+    The last three are for programs: no model reads them.
+    """
 
     document_id: str
     chunk_id: str
@@ -24,6 +28,9 @@ class Passage:
     section: str
     language: str
     text: str
+    collection: str = ""
+    score: float = 0
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from services.orchestrator.query_transform import SearchPolicy, Transform
 from services.orchestrator.result_cache import ResultCache
 from services.orchestrator.run import Limits
 from services.orchestrator.service import Ceilings, OrchestratorServicer
+from services.orchestrator.tool_calls import ToolCalls
 from services.orchestrator.tool_maker import ToolTimeouts
 from services.orchestrator.toolbox import Toolbox
 from services.runtime import context
@@ -21,8 +22,9 @@ from services.runtime.tenants import TenantDirectory
 
 def build(settings: Settings) -> Served:
     """The service, wired. Needs a running event loop. Raises BadTenantFile when the tenants' files are wrong."""
-    # The model's HTTP client names URLs at INFO.
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    # The model's HTTP client names URLs at INFO; which one it is depends on the version of the openai package.
+    for name in ("httpx", "httpx2"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     tenants = TenantDirectory(settings.tenants_dir)
     retrieval = RetrievalClient(settings.retrieval_address)
     sql = SqlClient(settings.sql_tool_address)
@@ -48,11 +50,13 @@ def build(settings: Settings) -> Served:
         observation_chars=settings.observation_chars,
         reserve_seconds=settings.reserve_seconds,
     )
+    toolbox = Toolbox(tenants, retrieval, sql, web, model=model, timeouts=timeouts, search=search)
     servicer = OrchestratorServicer(
         Agent(model, limits),
-        Toolbox(tenants, retrieval, sql, web, model=model, timeouts=timeouts, search=search),
+        toolbox,
         cache,
-        Ceilings(settings.deadline_seconds, settings.max_calls_per_turn, settings.max_runs),
+        ToolCalls(toolbox, cache, observation_chars=settings.observation_chars),
+        Ceilings(settings.deadline_seconds, settings.max_calls_per_turn, settings.max_runs, settings.max_tool_calls),
     )
     tenants.watch()
 

@@ -36,7 +36,10 @@ class Web(Protocol):
 
 @dataclass(frozen=True)
 class _Opening:
-    """What one run asks of its tools. `seconds` bound one document search; `version` is what of it changes results."""
+    """What one run asks of its tools. `seconds` bound one document search; `version` is what of it changes results.
+
+    `said` and `internal`: what the company's own data has been heard in, which must not leave with a web query.
+    """
 
     question: str
     history: Sequence[Message]
@@ -45,6 +48,7 @@ class _Opening:
     route: bool
     seconds: float
     version: tuple[object, ...]
+    said: tuple[str, ...]
     internal: list[Passages | Rows]
 
     @property
@@ -79,6 +83,10 @@ class Toolbox:
         self._sql = SqlTools(database, self._maker, schema_ttl_seconds)
         self._collections = Recent[Sequence[Collection]](collections_ttl_seconds)
 
+    def names(self, tenant_id: str) -> Sequence[str]:
+        """Tools that the tenant's file allows, in the order in which the model sees them. Raises Unauthenticated."""
+        return self._allowed(self._tenant(tenant_id), ())
+
     async def open(
         self,
         tenant_id: str,
@@ -89,17 +97,16 @@ class Toolbox:
         history: Sequence[Message] = (),
         labels: Sequence[str] = (),
         question: str = "",
+        said: Sequence[str] = (),
     ) -> ToolSet:
         """The tools of a tenant, in the order in which the model sees them.
 
         `transform`: None is the default of this service. `history`: what queries may lean on. `labels` open documents
         to the caller: results are remembered for callers with the same ones only. `question`: what large descriptions
-        are cut by.
+        are cut by. `said`: texts with internal data, besides the answers in `history`.
         Raises Unauthenticated (tenant), InvalidField (`only` names what there is not) and NotFound (collection).
         """
-        tenant = self._tenants.get(tenant_id)
-        if tenant is None:
-            raise Unauthenticated(f"There is no tenant `{tenant_id}`.")
+        tenant = self._tenant(tenant_id)
         names = self._allowed(tenant, only)
         spent, internal = Spent(), list[Passages | Rows]()
         policy = replace(self._search, transform=transform) if transform else self._search
@@ -111,6 +118,8 @@ class Toolbox:
             policy.route,
             policy.seconds(history),
             (policy.transform.value, policy.rewrite, policy.route, sorted(labels)),
+            # Earlier answers were made from what the company has.
+            (*said, *(one.text for one in history if one.role == "assistant")),
             internal,
         )
         ours = [[name] for name in names if name in NAMES]
@@ -122,6 +131,12 @@ class Toolbox:
         tools = {name: tool for name, tool in found.items() if isinstance(tool, Tool)}
         lost = {name: gone for name, gone in found.items() if isinstance(gone, Degraded)}
         return ToolSet(tools, lost, spent, internal)
+
+    def _tenant(self, tenant_id: str) -> Tenant:
+        tenant = self._tenants.get(tenant_id)
+        if tenant is None:
+            raise Unauthenticated(f"There is no tenant `{tenant_id}`.")
+        return tenant
 
     def _allowed(self, tenant: Tenant, only: Sequence[str]) -> list[str]:
         has = {"vector_search": True, "sql_query": bool(tenant.sql), "web_search": not tenant.web.sovereign}
@@ -204,9 +219,7 @@ class Toolbox:
 
     def _web_search(self, tenant: Tenant, opening: _Opening) -> Tool:
         async def call(arguments: WebSearch, seconds: float) -> Found:
-            # Earlier answers were made from what the company has.
-            said = [one.text for one in opening.history if one.role == "assistant"]
-            terms = internal_terms(opening.internal, said, arguments.query)
+            terms = internal_terms(opening.internal, opening.said, arguments.query)
             return await self._web.search(arguments.query, terms, seconds)
 
         tool = self._maker.make(tenant, "web_search", call, form=TypedForm(WebSearch), result=Pages)

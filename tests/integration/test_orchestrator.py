@@ -322,8 +322,8 @@ def served(servicer, add, module, name):
 class World:
     """Everything that runs in a test."""
 
-    def __init__(self, tools, model, stub):
-        self.tools, self.model, self.stub = tools, model, stub
+    def __init__(self, tools, model, stub, address):
+        self.tools, self.model, self.stub, self.address = tools, model, stub, address
 
     async def ask(self, question=QUESTION, *, history=(), **options):
         request = pb.RunRequest(question=question, history=history, options=pb.Options(**options))
@@ -368,7 +368,7 @@ async def world(tmp_path, *, cache_address=None, model_url=None, tenant=None, **
         address = await start(listening(orchestrator))
         act_as("acme")
         channel = await start(connect(address, orchestrator.descriptor))
-        yield World(tools, model, rpc.OrchestratorServiceStub(channel))
+        yield World(tools, model, rpc.OrchestratorServiceStub(channel), address)
 
 
 def of(responses, kind):

@@ -147,7 +147,8 @@ async def test_a_failed_call_is_not_run_again():
 )
 async def test_what_the_model_can_mend_does_not_blame_the_service(error):
     result = (await run(dispatcher(Search(error)), "a"))[0].result
-    assert result == Failure(error.message, error.metadata.get("hint", ""))
+    known = {name: error.metadata.get(name, "") for name in ("hint", "field")}
+    assert result == Failure(error.message, **known)
 
 
 async def test_a_bug_in_a_tool_does_not_end_the_run():
@@ -236,9 +237,9 @@ async def test_nobody_waits_longer_for_another_than_half_of_the_time():
     search, own, store = GatedSearch(), Search(), MemoryStore()
     first = asyncio.create_task(run(dispatcher(search, store), "a"))
     await search.begun.wait()
-    outcomes = [one async for one in dispatcher(own, store).run(calls("a"), 0.2)]
+    outcomes = [one async for one in dispatcher(own, store).run(calls("a"), 2)]
     assert outcomes[0].result == FOUND
-    assert 0.1 <= outcomes[0].duration_seconds < 0.2
+    assert 1 <= outcomes[0].duration_seconds < 2
     search.open.set()
     await first
 
@@ -265,7 +266,7 @@ async def test_an_early_result_is_stored_while_a_late_one_is_awaited():
 
     store = MemoryStore()
     task = asyncio.create_task(run(dispatcher(search, store), "early", "late"))
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(10):
         while not store.entries:
             await asyncio.sleep(0.005)
     assert not task.done()

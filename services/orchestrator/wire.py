@@ -1,0 +1,145 @@
+"""What the orchestrator says, as messages."""
+
+import json
+
+from google.protobuf.duration_pb2 import Duration
+
+from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
+from services.orchestrator import events
+from services.orchestrator.evidence import preview
+from services.orchestrator.model import ToolSpec
+from services.orchestrator.results import Degraded, Page, Passage, Rows, Source
+from services.orchestrator.tool_calls import Progress, Result
+
+STRATEGY = "react"
+
+
+def tool(spec: ToolSpec) -> pb.Tool:
+    """A tool as the model sees it."""
+    schema = json.dumps(spec.parameters, ensure_ascii=False)
+    return pb.Tool(name=spec.name, description=spec.description, parameters_schema_json=schema)
+
+
+def call_response(event: Progress | Result) -> pb.CallToolResponse:
+    """An event of a single call."""
+    match event:
+        case Progress():
+            return pb.CallToolResponse(progress=pb.ToolProgress(message=event.message))
+        case Result():
+            result = pb.ToolResult(
+                text=event.text,
+                structured_json=json.dumps(event.structured, ensure_ascii=False, separators=(",", ":")),
+                failed=event.failed,
+                from_cache=event.from_cache,
+                duration=duration(event.duration_seconds),
+                sources=(citation(mark, source) for mark, source in enumerate(event.sources, 1)),
+            )
+            return pb.CallToolResponse(result=result)
+
+
+def run_response(event: events.Event) -> pb.RunResponse:
+    """An event of a run."""
+    match event:
+        case events.Text():
+            return pb.RunResponse(text_delta=pb.TextDelta(text=event.text))
+        case events.Thought():
+            return pb.RunResponse(thought=pb.Thought(iteration=event.iteration, text=event.text))
+        case events.CallStarted():
+            return pb.RunResponse(
+                tool_call_started=pb.ToolCallStarted(
+                    iteration=event.iteration,
+                    call_id=event.call_id,
+                    tool=event.tool,
+                    arguments_json=event.arguments_json,
+                )
+            )
+        case events.CallFinished():
+            return pb.RunResponse(tool_call_finished=_call_finished(event))
+        case events.Cited():
+            return pb.RunResponse(citation=citation(event.mark, event.source))
+        case Degraded():
+            return pb.RunResponse(degraded=pb.Degraded(service=event.service, reason=event.reason))
+        case events.Finished():
+            return pb.RunResponse(finished=_finished(event))
+
+
+def _call_finished(event: events.CallFinished) -> pb.ToolCallFinished:
+    cached = event.cached
+    return pb.ToolCallFinished(
+        iteration=event.iteration,
+        call_id=event.call_id,
+        tool=event.tool,
+        status=pb.TOOL_CALL_STATUS_OK if event.ok else pb.TOOL_CALL_STATUS_ERROR,
+        from_cache=cached is not None,
+        duration=duration(event.duration_seconds),
+        summary=event.summary,
+        queries=event.queries,
+        query_transform=event.query_transform,
+        collections=event.collections,
+        cache_age=duration(cached.age_seconds) if cached else None,
+        cache_matched_text=cached.matched_text if cached else "",
+        cache_similarity=cached.similarity if cached else 0,
+    )
+
+
+def citation(mark: int, source: Source) -> pb.Citation:
+    """A source, under its mark."""
+    match source:
+        case Passage():
+            document = pb.DocumentSource(
+                document_id=source.document_id,
+                chunk_id=source.chunk_id,
+                title=source.title,
+                source=source.source,
+                page=source.page,
+                section=source.section,
+                quote=source.text,
+            )
+            return pb.Citation(mark=mark, document=document)
+        case Rows():
+            sql = pb.SqlSource(
+                statement=source.statement,
+                params_json=source.params_json,
+                row_count=len(source.rows),
+                preview_json=preview(source),
+            )
+            return pb.Citation(mark=mark, sql=sql)
+        case Page():
+            return pb.Citation(mark=mark, web=pb.WebSource(url=source.url, title=source.title, quote=source.snippet))
+
+
+_FINISH = {
+    events.Finish.ANSWERED: pb.FINISH_ANSWERED,
+    events.Finish.PARTIAL: pb.FINISH_PARTIAL,
+    events.Finish.REFUSED: pb.FINISH_REFUSED,
+}
+
+
+def _finished(event: events.Finished) -> pb.Finished:
+    timings = event.timings
+    return pb.Finished(
+        answer_id=event.answer_id,
+        strategy=STRATEGY,
+        finish=_FINISH[event.finish],
+        iterations=event.iterations,
+        usage=pb.Usage(
+            prompt_tokens=event.usage.prompt_tokens,
+            completion_tokens=event.usage.completion_tokens,
+        ),
+        timings=pb.Timings(
+            model=duration(timings.model),
+            tools=duration(timings.tools),
+            cache=duration(timings.cache),
+            overhead=duration(timings.overhead),
+            total=duration(timings.total),
+        ),
+        cache_hit_count=event.cache_hits,
+        reason=event.reason,
+    )
+
+
+def duration(seconds: float) -> Duration:
+    """Seconds as a message."""
+    message = Duration()
+    message.FromNanoseconds(int(seconds * 1e9))
+    return message
