@@ -1,4 +1,4 @@
-"""The whole stack, as `make up` starts it, on ports and in a folder of its own."""
+"""The whole stack, as `make up` starts it, on ports and in a folder of its own; the page in a real browser."""
 
 import os
 import shutil
@@ -9,8 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
+from playwright.async_api import async_playwright, expect
 
 from local import ports
+from local.browser import find
+from tests.e2e.scripted import site
+
+# Nothing that a browser does on its own leaves this machine.
+QUIET = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+# Chromium says so of every answer that is a refusal; those are what some tests are about.
+_REFUSED = "Failed to load resource"
+expect.set_options(timeout=30_000)
 
 
 @dataclass(frozen=True)
@@ -71,3 +84,89 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     stopped = run_stack(home, "down")
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
     shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def here(tmp_path_factory):
+    """The page's gateway in this process, with a scripted agent behind it."""
+    async with site(tmp_path_factory.mktemp("tenants")) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chromium():
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=find(), args=QUIET)
+        yield browser
+        await browser.close()
+
+
+class Watch:
+    """Notes what a page should not do: complain, and ask anybody but its own gateway."""
+
+    def __init__(self, url):
+        self._url = url
+        self.complaints = []
+        self.foreign = []
+
+    def over(self, page):
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", self._heard)
+        page.on("request", lambda request: request.url.startswith(self._url) or self.foreign.append(request.url))
+
+    def _heard(self, message):
+        if message.type in ("error", "warning") and not message.text.startswith(_REFUSED):
+            self.complaints.append(message.text)
+
+
+async def opened(browser, watch, **options):
+    context = await browser.new_context(**{"locale": "en-GB", "viewport": {"width": 1200, "height": 800}} | options)
+    context.set_default_timeout(30_000)
+    page = await context.new_page()
+    watch.over(page)
+    return page
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def watch(here):
+    watch = Watch(here.url)
+    yield watch
+    assert watch.complaints == [], "the page complained"
+    assert watch.foreign == [], "the page asked somebody else"
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def visit(chromium, here, watch):
+    """`await visit(path, **options)` opens the page as a new person with a browser of that kind."""
+    pages = []
+
+    async def open_page(path="/", **options):
+        pages.append(await opened(chromium, watch, **options))
+        await pages[-1].goto(here.url + path)
+        return pages[-1]
+
+    yield open_page
+    for page in pages:
+        await page.context.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tab(chromium, here):
+    return await opened(chromium, Watch(here.url))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(tab, here, watch):
+    """The page with the key of the tenant `demo`, and nothing kept of the test before. One tab: its files are there."""
+    watch.over(tab)
+    await tab.unroute_all()
+    await tab.goto(f"{here.url}/icon.svg")
+    forget = """() => new Promise((resolve) => {
+      localStorage.clear(); sessionStorage.clear();
+      const request = indexedDB.deleteDatabase("sabueso");
+      request.onsuccess = request.onerror = request.onblocked = () => resolve();
+    })"""
+    await tab.evaluate(forget)
+    await tab.goto(f"{here.url}/#key={here.key()}")
+    await expect(tab.locator("#app")).to_be_visible()
+    return tab

@@ -9,6 +9,7 @@ from openai import OpenAI
 from playwright.sync_api import expect, sync_playwright
 
 from local.browser import find
+from tests.e2e.conftest import QUIET
 
 ES = (
     "¿Cuántos contratos de más de 100k€ firmamos en 2025 con proveedores de la UE, "
@@ -17,13 +18,6 @@ ES = (
 EN = (
     "How many contracts above 100k€ did we sign in 2025 with EU providers, and which special conditions recur?"
 )  # fmt: skip
-
-
-# Nothing that a browser does on its own leaves this machine.
-QUIET = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
 
 
 def client(stack, key="SABUESO_API_KEY"):
@@ -131,11 +125,16 @@ def test_the_tiny_tenant_meets_its_limit_and_waiting_helps(stack):
         assert http.get("/v1/models").status_code == 200
 
 
+# The page itself is tested in test_page_*.py, without all that is behind it. These are for the whole way, and not in a
+# file of their own, because each file would start the whole stack again.
+
+
 @pytest.fixture(scope="module")
 def page(stack):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find(), args=QUIET)
         page = browser.new_page(locale="es-ES", viewport={"width": 390, "height": 800})
+        page.set_default_timeout(60_000)
         problems = []
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda message: message.type == "error" and problems.append(message.text))
@@ -147,16 +146,34 @@ def page(stack):
 
 @pytest.mark.parametrize(("question", "money"), [(ES, "8.300.000"), (EN, "8,300,000")], ids=["es", "en"])
 def test_a_person_asks_on_the_page_and_opens_a_source(page, question, money):
-    page.get_by_role("textbox").fill(question)
-    page.get_by_role("textbox").press("Enter")
-    answer = page.locator("article.answer").last
-    expect(answer.locator(".facts")).to_be_visible(timeout=20_000)
-    expect(answer).to_contain_text("47")
-    expect(answer).to_contain_text(money)
-    expect(answer.locator(".step")).to_have_count(2)
-    answer.locator(".cite").last.click()
-    expect(page.locator("#source .cited")).to_be_in_viewport()
+    page.get_by_label("Tu pregunta").fill(question)
+    page.keyboard.press("Enter")
+    turn = page.locator(".turn").last
+    expect(turn.locator(".actions")).to_be_visible(timeout=60_000)
+    expect(turn.locator(".words")).to_contain_text("47")
+    expect(turn.locator(".words")).to_contain_text(money)
+    turn.locator("summary").first.click()
+    expect(turn.locator(".bar.tool")).to_have_count(2)
+    turn.locator(".cite").last.click()
+    expect(page.locator("#source .cited mark").first).to_be_in_viewport(timeout=60_000)
     page.locator("#close").click()
     assert "key=" not in page.url
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways on a phone"
+    assert page.problems == []
+
+
+def test_a_person_uploads_a_file_sees_it_ready_and_deletes_it(page):
+    text = b"# Regla de las bicicletas\n\nLas bicicletas plegables se guardan en la sala 17."
+    page.get_by_role("tab", name="Documentos").click()
+    page.get_by_label("En la colecci\u00f3n").select_option("policies")
+    page.locator("#files").set_input_files({"name": "bicicletas.md", "mimeType": "text/markdown", "buffer": text})
+    expect(page.locator(".upload .badge")).to_have_text("listo", timeout=60_000)
+    page.locator("#filter").select_option("policies")
+    row = page.locator("#documents tr", has_text="bicicletas")
+    row.get_by_role("button").first.click()
+    expect(page.locator("#source-body")).to_contain_text("sala 17", timeout=60_000)
+    page.locator("#close").click()
+    row.get_by_role("button", name="Borrar").click()
+    page.get_by_role("dialog").get_by_role("button", name="Borrar").click()
+    expect(row).to_have_count(0, timeout=60_000)
     assert page.problems == []

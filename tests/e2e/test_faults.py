@@ -16,6 +16,9 @@ from local import ports
 from tests.e2e.conftest import fresh_home, read_env, run_stack
 from tests.e2e.test_answers import EN, ask
 
+# A stack of their own, killed and started again and again.
+pytestmark = pytest.mark.slow
+
 
 def wait_until(what, seconds=20):
     deadline = time.monotonic() + seconds
@@ -157,7 +160,6 @@ def test_a_second_up_says_that_it_runs(stack):
     assert stack.url in done.stderr
 
 
-@pytest.mark.slow
 def test_after_a_killed_run_the_next_one_works(tmp_path):
     home = fresh_home(tmp_path)
     port = ports.pick(1, ports.random_start())[0]

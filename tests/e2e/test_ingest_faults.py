@@ -26,6 +26,8 @@ from services.runtime.testing import SECRET, act_as
 INGESTION = pb.DESCRIPTOR.services_by_name["IngestionService"]
 RETRIEVAL = retrieval_pb2.DESCRIPTOR.services_by_name["RetrievalService"]
 SERVICES = ("embedding", "retrieval", "ingestion")
+# Processes are killed and started again in each.
+pytestmark = pytest.mark.slow
 
 
 class Processes:
@@ -239,12 +241,13 @@ async def killed(processes, name, pause_seconds=0.5):
     await processes.start(name)
 
 
-SLOW = [("ingestion", "queued"), ("ingestion", "parsing"), ("ingestion", "storing"), ("valkey", "queued"),
-        ("valkey", "parsing"), ("valkey", "storing"), ("retrieval", "embedding"), ("embedding", "storing")]  # fmt: skip
-QUICK = [("ingestion", "embedding"), ("valkey", "embedding"), ("retrieval", "storing"), ("embedding", "embedding")]
+MOMENTS = [
+    *((victim, phase) for victim in ("ingestion", "valkey") for phase in ("queued", "parsing", "embedding", "storing")),
+    *((victim, phase) for victim in ("retrieval", "embedding") for phase in ("embedding", "storing")),
+]
 
 
-@pytest.mark.parametrize(("victim", "phase"), [*QUICK, *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW)])
+@pytest.mark.parametrize(("victim", "phase"), MOMENTS)
 async def test_a_kill_in_mid_job_loses_and_doubles_nothing(house, processes, victim, phase):
     large = await house.submit("large", text_of(400, "a"))
     for number in range(3):
@@ -268,7 +271,6 @@ async def test_a_new_version_that_is_killed_leaves_the_old_one_readable(house, p
     await house.check()
 
 
-@pytest.mark.slow
 async def test_documents_sent_while_everything_is_killed_in_turn_are_all_there_once(house, processes):
     seconds, rng = 45, random.Random(7)
     started = time.monotonic()
