@@ -11,7 +11,7 @@ import yaml
 from services.runtime.tenants import Tenant
 
 TENANTS = ("demo", "tiny", "other")
-_SCOPES = "    scopes: [agent, models, search, documents, data]\n"
+_SCOPES = "    scopes: [agent, models, search, documents, tools, data, admin]\n"
 
 
 def describe(tenant_id: str, key: str = "") -> Tenant:

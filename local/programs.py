@@ -134,6 +134,7 @@ def _own_settings(plan: Plan) -> dict[str, dict[str, str]]:
             "IDENTITY_SECRET": identity_secret(),
             "VALKEY_URL": valkey_url,
             "MODEL_URL": model_url,
+            "ADMIN_TENANT": "demo",
             "SHUTDOWN_GRACE_SECONDS": "5",
         }
         | ({"MODEL_API_KEY": options.model_api_key} if options.model_api_key else {}),

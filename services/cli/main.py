@@ -1,10 +1,10 @@
-"""The `sabueso` command: ask, search, ingest, documents, collections, doctor, sql, web."""
+"""The `sabueso` command: ask, search, ingest, documents, collections, doctor, sql, web, tenants, keys, limits."""
 
 from typing import Annotated, Any
 
 import typer
 
-from services.cli import checks, collections, documents, sending
+from services.cli import checks, collections, documents, keys, limits, sending, tenants
 from services.cli.ask import Printer
 from services.cli.client import Failed
 from services.cli.console import Json, complaints, connect, fail, out, print_json
@@ -15,6 +15,9 @@ app.add_typer(documents.app, name="documents")
 app.add_typer(collections.app, name="collections")
 app.add_typer(checks.sql_app, name="sql")
 app.add_typer(checks.web_app, name="web")
+app.add_typer(tenants.app, name="tenants")
+app.add_typer(keys.app, name="keys")
+app.add_typer(limits.app, name="limits")
 
 
 @app.command()

@@ -21,7 +21,8 @@ class Answer:
     """What is known of a run so far. `add` takes its events in order."""
 
     def __init__(self, cache_mode: str) -> None:
-        self.id = f"chatcmpl-{uuid.uuid4().hex}"
+        self.uid = uuid.uuid4().hex
+        self.id = f"chatcmpl-{self.uid}"
         self.created = int(time.time())
         self.finished: pb.Finished | None = None
         self._cache_mode = cache_mode
@@ -55,9 +56,14 @@ class Answer:
                 pass  # an event of a newer orchestrator
         return None
 
+    @property
+    def text(self) -> str:
+        """What was said so far."""
+        return "".join(self._text)
+
     def annotations(self) -> list[dict[str, Any]]:
         """One entry a mark, in the order of the marks."""
-        text = "".join(self._text)
+        text = self.text
         return [_annotation(self._citations[mark], text) for mark in sorted(self._citations)]
 
     def summary(self) -> dict[str, Any]:
@@ -67,7 +73,7 @@ class Answer:
         return {
             "answer_id": end.answer_id,
             "strategy": end.strategy,
-            "finish": _FINISHES.get(end.finish, "partial"),
+            "finish": finish_word(end.finish),
             "reason": end.reason or None,
             "iterations": end.iterations,
             "steps": [self._steps[iteration] for iteration in sorted(self._steps)],
@@ -99,7 +105,7 @@ class Answer:
         """The whole answer at once."""
         message = {
             "role": "assistant",
-            "content": "".join(self._text),
+            "content": self.text,
             "refusal": None,
             "annotations": self.annotations(),
         }
@@ -176,6 +182,11 @@ class Answer:
             call.update(facts)
         named = {"iteration": ended.iteration, "call_id": ended.call_id, "tool": ended.tool}
         return {"event": "tool_call_finished", **named, **facts}
+
+
+def finish_word(finish: "pb.Finish.ValueType") -> str:
+    """How a run ended, as callers see it."""
+    return _FINISHES.get(finish, "partial")
 
 
 def _cache(ended: pb.ToolCallFinished) -> dict[str, Any]:

@@ -6,25 +6,40 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
-from services.gateway.admission import Admission
+from services.gateway.access import admin as administration
+from services.gateway.access.admin import AdminApi
+from services.gateway.access.key_ring import KeyRing
+from services.gateway.admission import Admission, Terms
+from services.gateway.agent import Agent
 from services.gateway.chat import Chat
 from services.gateway.clients import Clients
 from services.gateway.collections import Collections
+from services.gateway.completions import Completions
 from services.gateway.data_loads import DataLoads
 from services.gateway.documents import Documents
 from services.gateway.edge import Edge
-from services.gateway.errors import HANDLERS, ApiError, answer_failure
-from services.gateway.keys import KeyRing
-from services.gateway.limits import Limiter
+from services.gateway.errors import HANDLERS, answer_failure
+from services.gateway.feedback.endpoint import FeedbackEndpoint
+from services.gateway.feedback.ledger import Ledger
+from services.gateway.guards.chain import Guards
+from services.gateway.guards.door import GuardDoor
+from services.gateway.limits.decision import Limiter
+from services.gateway.mcp.endpoint import METHODS, PATH, McpEndpoint
 from services.gateway.models import Models
+from services.gateway.openapi.answers import Error
+from services.gateway.openapi.description import describe
+from services.gateway.openapi.operations import OPERATIONS
 from services.gateway.page import Page
-from services.gateway.pool import ModelPool
+from services.gateway.pools.routing import ModelPools
+from services.gateway.responses.endpoint import Responses
 from services.gateway.search import Search
 from services.gateway.status import Readiness, Status
-from services.gateway.uploads import DocumentRequest, Uploads
+from services.gateway.streams.drain import Draining, Shutdown
+from services.gateway.telemetry.choices import Telemetry
+from services.gateway.telemetry.model_calls import ModelCalls
+from services.gateway.uploads import Uploads
 
 WEB = Path(__file__).parent / "web"
 
@@ -32,21 +47,41 @@ WEB = Path(__file__).parent / "web"
 def create_app(
     *,
     keys: KeyRing,
+    admin: AdminApi,
     limiter: Limiter,
     clients: Clients,
-    pool: ModelPool,
-    chat: Chat,
+    pool: ModelPools,
+    agent: Agent,
+    ledger: Ledger,
     readiness: Readiness,
+    mcp: McpEndpoint,
     web: Path = WEB,
+    shutdown: Shutdown | None = None,
+    terms: Terms | None = None,
+    guards: Guards | None = None,
+    telling: Telemetry | None = None,
 ) -> FastAPI:
     """The application. Everything that it calls comes in here."""
+    telling = telling or Telemetry()
+    models = Models(clients, pool)
     app = FastAPI(
         title="sabueso",
         summary="True, cited answers from a company's own documents, its own databases and the public web.",
-        description="OpenAI's API, with an agent under the model name `sabueso`. Send `Authorization: Bearer <key>`.",
+        description="OpenAI's API, with an agent under the model name `sabueso`. Send `Authorization: Bearer <key>`. "
+        "The agent's tools are offered by the Model Context Protocol (streamable HTTP) at `/mcp`.",
         version="0.1.0",
-        routes=_routes(clients, pool, chat, readiness),
-        middleware=[Middleware(Edge), Middleware(Admission, keys=keys, limiter=limiter)],
+        routes=[
+            *_routes(clients, models, pool, agent, ledger, Status(readiness, limiter)),
+            *administration.routes(admin),
+            Route(PATH, mcp, methods=METHODS),
+        ],
+        middleware=[
+            Middleware(Draining, shutdown=shutdown or Shutdown()),
+            Middleware(Edge, access_log=telling.access_log),
+            Middleware(Admission, keys=keys, limiter=limiter, terms=terms, resolve=models.resolve),
+            Middleware(ModelCalls, known=pool.known, version=telling.conventions, content=telling.content),
+            Middleware(GuardDoor, guards=guards or Guards()),
+        ],
         exception_handlers={kind: answer_failure for kind in HANDLERS},
         redirect_slashes=False,
         # Its own spans would double those of Edge, and hold what was searched for in an address.
@@ -55,21 +90,24 @@ def create_app(
         redoc_url=None,
     )
     app.router.default = Page(web)
+    describe(app, OPERATIONS, Error)
     return app
 
 
-def _routes(clients: Clients, pool: ModelPool, chat: Chat, readiness: Readiness) -> list[BaseRoute]:
-    models, search, uploads = Models(clients, pool), Search(clients), Uploads(clients)
+def _routes(
+    clients: Clients, models: Models, pool: ModelPools, agent: Agent, ledger: Ledger, status: Status
+) -> list[BaseRoute]:
+    chat, responses, feedback = Chat(agent, pool), Responses(agent, pool), FeedbackEndpoint(ledger)
+    search, uploads = Search(clients), Uploads(clients)
     documents, collections, loads = Documents(clients), Collections(clients), DataLoads(clients)
-    status = Status(readiness)
     return [
-        _route("POST", "/v1/chat/completions", chat.complete, openapi_extra=_CHAT_BODY),
+        _route("POST", "/v1/chat/completions", chat.complete),
         _route("GET", "/v1/models", models.list_all),
         _route("GET", "/v1/models/{name:path}", models.get_one),
         _route("POST", "/v1/embeddings", models.embed),
         _route("POST", "/v1/rerank", models.rerank),
         _route("POST", "/v1/search", search.search),
-        _route("POST", "/v1/documents", uploads.create, status_code=202, openapi_extra=_DOCUMENT_BODY),
+        _route("POST", "/v1/documents", uploads.create, status_code=202),
         _route("GET", "/v1/documents", documents.list_all),
         _route("GET", "/v1/documents/{document_id:path}/chunks", documents.chunks),
         _route("GET", "/v1/documents/{document_id:path}", documents.get_one),
@@ -82,63 +120,15 @@ def _routes(clients: Clients, pool: ModelPool, chat: Chat, readiness: Readiness)
         _route("DELETE", "/v1/collections/{name}/migrate", collections.cancel_migration),
         _route("POST", "/v1/data-loads", loads.create, status_code=204),
         _route("GET", "/v1/usage", status.usage),
-        _route("POST", "/v1/responses", not_offered, include_in_schema=False),
-        _route("POST", "/v1/feedback", not_offered, include_in_schema=False),
-        *(_route(method, "/mcp", not_offered, include_in_schema=False) for method in ("GET", "POST", "DELETE")),
+        _route("POST", "/v1/responses", responses.create),
+        _route("POST", "/v1/completions", Completions(pool).complete),
+        _route("POST", "/v1/feedback", feedback.create, status_code=201),
+        _route("GET", "/v1/feedback", feedback.list_all),
         _route("GET", "/healthz", status.healthz),
         _route("GET", "/readyz", status.readyz),
-        _route("GET", "/metrics", status.metrics, include_in_schema=False),
+        _route("GET", "/metrics", status.metrics),
     ]
-
-
-async def not_offered(request: Request) -> None:
-    """Answers for an address that is known and has nothing behind it yet."""
-    raise ApiError(501, f"{request.url.path} is not offered yet.", code="not_offered")
 
 
 def _route(method: str, path: str, endpoint: Any, **options: Any) -> APIRoute:
     return APIRoute(path, endpoint, methods=[method], response_model=None, **options)
-
-
-def _body(media_types: dict[str, Any]) -> dict[str, Any]:
-    content = {media_type: {"schema": schema} for media_type, schema in media_types.items()}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-# These two read their own bodies: the first passes its bytes on, the second takes two kinds.
-_CHAT_BODY = _body(
-    {
-        "application/json": {
-            "type": "object",
-            "required": ["model", "messages"],
-            "properties": {
-                "model": {
-                    "type": "string",
-                    "description": "`sabueso` is the agent; others go to their pool untouched.",
-                },
-                "messages": {"type": "array", "items": {"type": "object"}},
-                "stream": {"type": "boolean", "default": False},
-                "sabueso": {"type": "object", "description": "What the agent understands beyond OpenAI's API."},
-            },
-            "additionalProperties": True,
-        }
-    }
-)
-_DOCUMENT_BODY = _body(
-    {
-        "application/json": DocumentRequest.model_json_schema(),
-        "multipart/form-data": {
-            "type": "object",
-            "required": ["file", "collection"],
-            "properties": {
-                "file": {"type": "array", "items": {"type": "string", "format": "binary"}},
-                "collection": {"type": "string"},
-                "document_id": {"type": "string"},
-                "title": {"type": "string"},
-                "language": {"type": "string"},
-                "metadata": {"type": "string", "description": "A JSON object of texts."},
-                "labels": {"type": "string", "description": "Who may read it: labels separated by commas."},
-            },
-        },
-    }
-)

@@ -39,7 +39,13 @@ HTTP: Mapping[StatusCode, tuple[int, str]] = {
 }
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-_CODES = {400: "bad_request", 404: "unknown_url", 405: "method_not_allowed", 413: "request_too_large"}
+_CODES = {
+    400: "bad_request",
+    404: "unknown_url",
+    405: "method_not_allowed",
+    408: "request_timeout",
+    413: "request_too_large",
+}
 
 
 class ApiError(HTTPException):
@@ -56,10 +62,13 @@ class ApiError(HTTPException):
         code: str,
         param: str | None = None,
         headers: Mapping[str, str] | None = None,
+        kind: str = "",
     ) -> None:
+        """`kind`: the error's `type`, where its status does not say it."""
         super().__init__(status, message, headers)
         self.code = code
         self.param = param
+        self.kind = kind
 
 
 @dataclass(frozen=True)
@@ -71,11 +80,12 @@ class Failure:
     code: str
     param: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    kind: str = ""
 
     @property
     def type(self) -> str:
         """OpenAI's coarse kind of error."""
-        return _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
+        return self.kind or _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
 
     def body(self) -> dict[str, Any]:
         """OpenAI's error object."""
@@ -91,9 +101,12 @@ INTERNAL = Failure(500, "Internal error. The request id helps us to find it.", "
 
 def failure_of(error: Exception) -> Failure:
     """What the caller learns of `error`; of a bug nothing but the fact."""
+    # Starlette's own wrapping of a failure that comes after the answer's start.
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, ApiError | errors.ServiceError):
+        error = error.__cause__
     match error:
         case ApiError():
-            return Failure(error.status_code, error.detail, error.code, error.param, error.headers or {})
+            return Failure(error.status_code, error.detail, error.code, error.param, error.headers or {}, error.kind)
         case RequestValidationError():
             found = cast(ErrorDetails, error.errors()[0])
             return _invalid(found, found["loc"][1:])  # FastAPI says first where the field was: body, query or path

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from services.gateway.errors import ApiError
+from services.gateway.streams.drain import shutdown_of, shutting_down
 
 Message = MutableMapping[str, Any]
 
@@ -21,33 +22,45 @@ class HungUp(Exception):
 
 
 class Line:
-    """Wraps ASGI's `receive` and `send` of one request."""
+    """Wraps ASGI's `receive` and `send` of one request.
+
+    HTTP/1.1 is what our server speaks; HTTP/2 of clients ends at the ingress, which resets its streams likewise.
+    """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         self._receive = receive
         self._send = send
+        self._shutdown = shutdown_of(scope)
         self._length = int(headers.get(b"content-length", b"0"))
         self._heard_all = not self._length and b"transfer-encoding" not in headers
+        self._without_body = self._heard_all
         self._asks_first = b"expect" in headers  # and sends nothing before it is told to
         self._most_bytes = 0
+        self._silence_seconds: float | None = None
         self._received = 0
+        self._started = False
         self._answered = False
+        self._refused = False
         self._listening: asyncio.Task[None] | None = None
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def limit(self, most_bytes: int) -> None:
-        """Sets the largest body. Raises a 413 at once when the client announces more."""
+    def limit(self, most_bytes: int, silence_seconds: float | None = None) -> None:
+        """Sets the largest body, and the longest wait for more of it. Raises a 413 at once when more is announced."""
         self._most_bytes = most_bytes
+        self._silence_seconds = silence_seconds or self._silence_seconds
         self._check(self._length)
 
     async def receive(self) -> Message:
-        """As ASGI's. Raises a 413 when the body passes the limit."""
+        """As ASGI's. Raises a 413 when the body passes the limit, and a 408 when no more of it comes."""
+        if self._without_body:
+            self._without_body = False
+            return {"type": "http.request", "body": b"", "more_body": False}
         if self._listening is not None:
             await asyncio.shield(self._gone)
             return {"type": "http.disconnect"}
         self._asks_first = False
-        message = await self._receive()
+        message = await self._more()
         if message["type"] == "http.disconnect":
             return await self._hang_up(message)
         self._received += len(message.get("body", b""))
@@ -59,6 +72,7 @@ class Line:
 
     async def send(self, message: Message) -> None:
         """As ASGI's."""
+        self._started = True
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             if not self._heard_all and not self._asks_first:
                 await self._send({**message, "more_body": True})
@@ -68,25 +82,42 @@ class Line:
         await self._send(message)
 
     async def serve(self, work: Awaitable[None]) -> None:
-        """Runs `work`, and cancels it as soon as the client hangs up. Raises HungUp then."""
+        """Runs `work`, and cancels it as soon as the client hangs up. Raises HungUp then.
+
+        Raises a 503 when the process ends before the answer has begun; a stream that has begun ends by itself.
+        """
         working = asyncio.ensure_future(work)
 
         def give_up(_: "asyncio.Future[None]") -> None:
             if not self._answered:
                 working.cancel()
 
+        def refuse() -> None:
+            if not self._started:
+                self._refused = working.cancel()
+
         self._gone.add_done_callback(give_up)
+        if self._heard_all:  # who sends no body is not read from otherwise
+            self._listening = asyncio.create_task(self._listen())
         try:
-            await working
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if self._gone.done() and not self._gone.cancelled() and current is not None and not current.cancelling():
-                raise HungUp from None
-            raise
+            with self._shutdown.at_end(refuse):
+                await working
+        except asyncio.CancelledError as cancelled:
+            raise self._meaning(cancelled) from None
         finally:
             if self._listening is not None:
                 self._listening.cancel()
             self._gone.cancel()
+
+    def _meaning(self, cancelled: asyncio.CancelledError) -> BaseException:
+        """Why the work was cancelled: by the client, by the end of the process, or with the task that waits for it."""
+        current = asyncio.current_task()
+        if current is None or not current.cancelling():
+            if self._gone.done() and not self._gone.cancelled():
+                return HungUp()
+            if self._refused:
+                return shutting_down()
+        return cancelled
 
     async def _hang_up(self, message: Message) -> Message:
         if not self._gone.done():
@@ -94,6 +125,15 @@ class Line:
         if not self._answered:
             await asyncio.get_running_loop().create_future()  # `serve` cancels this wait
         return message
+
+    async def _more(self) -> Message:
+        # A client that is gone without a word would hold its place among the concurrent requests for ever.
+        try:
+            async with asyncio.timeout(self._silence_seconds):
+                return await self._receive()
+        except TimeoutError:
+            message = f"Nothing more of the body came within {self._silence_seconds:g} s."
+            raise ApiError(408, message, code="request_timeout", headers={"Connection": "close"}) from None
 
     def _check(self, size: int) -> None:
         if self._most_bytes and size > self._most_bytes:
@@ -106,7 +146,8 @@ class Line:
     async def _listen(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self._gone.set_result(None)
+        if not self._gone.done():
+            self._gone.set_result(None)
 
     async def _linger(self) -> None:
         left = _LINGER_BYTES

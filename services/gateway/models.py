@@ -7,18 +7,21 @@ import time
 from collections.abc import Awaitable, Sequence
 from typing import Annotated, Any, Literal, cast
 
+import orjson
 from grpc import aio
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from sabueso.embedding.v1 import embedding_pb2 as embedding
 from sabueso.reranking.v1 import reranking_pb2 as reranking
-from services.gateway.admission import caller_of
+from services.gateway.admission import asked_of, caller_of, meter_of
 from services.gateway.answer import AGENT
 from services.gateway.clients import CALL_SECONDS, Clients, answer_of
 from services.gateway.errors import ApiError
-from services.gateway.pool import ModelPool
+from services.gateway.passing import pass_on
+from services.gateway.pools.routing import ModelPools
+from services.gateway.ranking import check_top_n, in_order
 
 _DESCRIBE_SECONDS, _DESCRIBE_TIMEOUT_SECONDS = 30.0, 2.0
 _TEXTS_A_CALL = 256  # as embedding's proto says
@@ -69,11 +72,18 @@ class RerankRequest(BaseModel):
 class Models:
     """The endpoints."""
 
-    def __init__(self, clients: Clients, pool: ModelPool) -> None:
+    def __init__(self, clients: Clients, pool: ModelPools) -> None:
         self._clients = clients
         self._pool = pool
         self._names: dict[str, tuple[float, str]] = {}
         self._since = int(time.time())
+
+    def resolve(self, name: str) -> str:
+        """The name by which a model is counted, whatever it was asked for by. Without a name it is our reranker."""
+        for service in self._names:
+            if self._means(service, name) or (service == "reranking" and not name):
+                return self._names[service][1]
+        return self._pool.resolve(name)
 
     async def list_all(self, request: Request) -> JSONResponse:
         """Exactly what this key may call."""
@@ -86,13 +96,18 @@ class Models:
                 return JSONResponse(model)
         raise _no_such_model(name)
 
-    async def embed(self, request: Request, asked: EmbeddingsRequest) -> JSONResponse:
-        """Vectors of texts."""
-        caller_of(request).require("models")
+    async def embed(self, request: Request) -> Response:
+        """Vectors of texts; of the embedding service, or of a pool that serves the model."""
+        caller = caller_of(request)
+        caller.require("models")
+        fields = asked_of(request)
+        if not await self._is_own("embedding", fields["model"]):
+            return await pass_on(self._pool, request, "/v1/embeddings")
+        asked = EmbeddingsRequest.model_validate(fields)
         if asked.dimensions is not None:
             message = "dimensions: this model's vectors have one length; leave it out."
             raise ApiError(400, message, code="unsupported_parameter", param="dimensions")
-        await self._check_name("embedding", asked.model)
+        meter_of(request).dispatched = True
         vectors: list[embedding.Embedding] = []
         for start in range(0, len(asked.input), _TEXTS_A_CALL):
             batch = embedding.EmbedRequest(
@@ -106,14 +121,23 @@ class Models:
             for index, vector in enumerate(vectors)
         ]
         tokens = sum(vector.token_count for vector in vectors)
+        meter_of(request).usage(tokens, 0)
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return JSONResponse({"object": "list", "data": data, "model": asked.model, "usage": usage})
+        found = {"object": "list", "data": data, "model": asked.model, "usage": usage}
+        return Response(orjson.dumps(found), media_type="application/json")
 
-    async def rerank(self, request: Request, asked: RerankRequest) -> JSONResponse:
-        """Texts by how well they answer the query, best first."""
-        caller_of(request).require("models")
-        if asked.model is not None:
-            await self._check_name("reranking", asked.model)
+    async def rerank(self, request: Request) -> Response:
+        """Texts by how well they answer the query, best first; by our own reranker where no model is named."""
+        caller = caller_of(request)
+        caller.require("models")
+        fields = asked_of(request)
+        name = fields.get("model")
+        if isinstance(name, str) and not await self._is_own("reranking", name):
+            check_top_n(fields)
+            return await in_order(await pass_on(self._pool, request, "/v1/rerank"), fields.get("top_n"))
+        asked = RerankRequest.model_validate(fields)
+        meter = meter_of(request)
+        meter.dispatched = True
         call = self._clients.reranking.Rerank(
             reranking.RerankRequest(
                 query=asked.query,
@@ -123,8 +147,12 @@ class Models:
             timeout=CALL_SECONDS,
         )
         answer = await answer_of("reranking", call)
-        results = [_result(score, asked) for score in sorted(answer.scores, key=lambda s: -s.score)]
-        return JSONResponse({"object": "list", "model": answer.model, "results": results})
+        self._names["reranking"] = time.monotonic(), answer.model
+        best = sorted(answer.scores, key=lambda score: -score.score)[: asked.top_n]
+        results = [_result(score, asked) for score in best]
+        # The service does not count; the estimate that was reserved is what is charged.
+        usage = {"prompt_tokens": meter.prompt_tokens, "total_tokens": meter.prompt_tokens}
+        return JSONResponse({"object": "list", "model": answer.model, "results": results, "usage": usage})
 
     async def _callable(self, request: Request) -> list[dict[str, Any]]:
         caller = caller_of(request)
@@ -133,7 +161,7 @@ class Models:
             names.append((AGENT, "sabueso"))
         if "models" in caller.identity.scopes:
             pool, embedder, reranker = await asyncio.gather(
-                self._pool.models_of(caller.tenant), self._name_of("embedding"), self._name_of("reranking")
+                self._pool.models_of(caller), self._name_of("embedding"), self._name_of("reranking")
             )
             names += [(name, "pool") for name in pool]
             names += [(name, owner) for owner, name in (("embedding", embedder), ("reranking", reranker)) if name]
@@ -156,11 +184,19 @@ class Models:
         self._names[service] = time.monotonic(), name
         return name
 
-    async def _check_name(self, service: str, name: str) -> None:
-        known = await self._name_of(service)
-        # The part after `@` is the revision, which callers need not know.
-        if known and name not in (known, known.partition("@")[0]):
-            raise _no_such_model(name, known)
+    def _means(self, service: str, name: str) -> bool:
+        _, known = self._names.get(service, (0.0, ""))
+        return bool(known) and name in (known, known.partition("@")[0])  # callers need not know the revision
+
+    async def _is_own(self, service: str, name: str) -> bool:
+        """Whether `name` means the service's own model. While it does not say its name: whether no pool has it."""
+        if self._means(service, name):
+            return True
+        if self._pool.known(name):
+            return False
+        if await self._name_of(service):
+            return self._means(service, name)
+        return not await self._pool.serves(name)
 
 
 def _result(score: reranking.Score, asked: RerankRequest) -> dict[str, Any]:
@@ -170,9 +206,8 @@ def _result(score: reranking.Score, asked: RerankRequest) -> dict[str, Any]:
     return result
 
 
-def _no_such_model(name: str, known: str = "") -> ApiError:
-    hint = f" Here it is `{known}`." if known else " GET /v1/models lists what you may call."
-    message = f"The model `{name[:100]}` does not exist or is not yours to call.{hint}"
+def _no_such_model(name: str) -> ApiError:
+    message = f"The model `{name[:100]}` does not exist or is not yours to call. GET /v1/models lists yours."
     return ApiError(404, message, code="model_not_found", param="model")
 
 

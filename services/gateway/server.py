@@ -13,15 +13,30 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI
 
+from services.gateway.access.door import open_door
+from services.gateway.access.valkey_store import valkey_access_store
+from services.gateway.admission import Terms
+from services.gateway.agent import Agent
 from services.gateway.app import create_app
-from services.gateway.chat import Chat
 from services.gateway.clients import connected
 from services.gateway.config import Settings
-from services.gateway.keys import KeyRing
-from services.gateway.limits import FallbackLimiter, MemoryLimiter
-from services.gateway.pool import ModelPool, model_client
+from services.gateway.feedback.valkey_ledger import valkey_ledger
+from services.gateway.guards.chain import Guards
+from services.gateway.guards.presidio import finder_of
+from services.gateway.limits.fallback import fallback_limiter
+from services.gateway.limits.memory import MemoryLimiter
+from services.gateway.limits.valkey import valkey_limiter
+from services.gateway.mcp.changes import Changes
+from services.gateway.mcp.endpoint import mcp_endpoint
+from services.gateway.mcp.notices import valkey_notices
+from services.gateway.mcp.sessions import Sessions
+from services.gateway.pools.pool import pool_at
+from services.gateway.pools.routing import ModelPools, pools_of
+from services.gateway.queueing import QueueLimits, Runs
 from services.gateway.status import Readiness
-from services.gateway.valkey_limits import valkey_limiter
+from services.gateway.streams.drain import Shutdown
+from services.gateway.telemetry.bad_requests import Http
+from services.gateway.telemetry.choices import Telemetry
 from services.runtime import telemetry
 from services.runtime.identity import Signer
 from services.runtime.settings import checked
@@ -29,18 +44,19 @@ from services.runtime.tenants import TenantDirectory
 
 log = logging.getLogger(__name__)
 
-# Between "not ready" and closed doors: load balancers need a moment to look elsewhere.
-_NOTICE_SECONDS = 1.0
+# After the grace, at most: those who are still served are told that it is over, and only then cut.
+_FAREWELL_SECONDS = 5.0
 # Longer than the idle time of the usual load balancers, so that it is never us who close a connection in use.
 _IDLE_SECONDS = 75
 
 
 @dataclass(frozen=True)
 class Gateway:
-    """The application, and the switch that says it is going away."""
+    """The application, and the switches that say it is going away."""
 
     app: FastAPI
     readiness: Readiness
+    shutdown: Shutdown
 
 
 @asynccontextmanager
@@ -62,27 +78,95 @@ async def build(settings: Settings) -> AsyncGenerator[Gateway]:
                 }
             )
         )
-        to_models = model_client(
-            settings.model_url,
-            settings.model_api_key.get_secret_value(),
-            connect_seconds=settings.model_connect_timeout_seconds,
-            read_seconds=settings.model_read_timeout_seconds,
+        pool = await stack.enter_async_context(_pools(settings))
+        counting = valkey_limiter(
+            settings.valkey_url,
+            timeout_seconds=settings.limiter_timeout_seconds,
+            lease_seconds=settings.limiter_lease_seconds,
+            cluster=settings.valkey_cluster,
         )
-        pool = ModelPool(await stack.enter_async_context(to_models))
-        counting = valkey_limiter(settings.valkey_url, timeout_seconds=settings.limiter_timeout_seconds)
         shared = await stack.enter_async_context(counting)
-        readiness = Readiness(clients.health)
+        limiting = fallback_limiter(shared, MemoryLimiter(), settings.replica_count)
+        limiter = await stack.enter_async_context(limiting)
+        ledger = await stack.enter_async_context(
+            valkey_ledger(
+                settings.valkey_url,
+                most_entries=settings.feedback_entries,
+                retention_seconds=settings.feedback_retention_days * 86_400,
+            )
+        )
+        issued = valkey_access_store(
+            settings.valkey_url, timeout_seconds=settings.limiter_timeout_seconds, cluster=settings.valkey_cluster
+        )
+        store = await stack.enter_async_context(issued)
+        opening = open_door(tenants, settings.tenants_dir, signer, store, limiter, admin_tenant=settings.admin_tenant)
+        door = await stack.enter_async_context(opening)
+        readiness, shutdown = Readiness(clients.health, pool.states), Shutdown()
+        notices = await stack.enter_async_context(valkey_notices(settings.valkey_url))
+        mcp = await stack.enter_async_context(
+            mcp_endpoint(
+                clients,
+                Sessions(settings.identity_secret.get_secret_value(), ttl_seconds=settings.mcp_session_seconds),
+                Changes(tenants, lambda: readiness.draining, max_streams=settings.mcp_max_streams),
+                notices,
+                call_seconds=settings.mcp_call_seconds,
+                allowed_hosts=settings.mcp_allowed_hosts,
+                allowed_origins=settings.mcp_allowed_origins,
+            )
+        )
         app = create_app(
-            keys=KeyRing(tenants, signer),
-            limiter=FallbackLimiter(shared, MemoryLimiter(), settings.replica_count),
+            keys=door.keys,
+            admin=door.admin,
+            limiter=limiter,
+            terms=Terms(settings.reserved_output_tokens, settings.reserved_agent_tokens, settings.body_timeout_seconds),
             clients=clients,
             pool=pool,
-            chat=Chat(clients, pool, deadline_seconds=settings.answer_deadline_seconds),
+            agent=Agent(
+                clients,
+                ledger,
+                deadline_seconds=settings.answer_deadline_seconds,
+                keep_alive_seconds=settings.stream_keep_alive_seconds,
+                runs=Runs(settings.max_runs, _waiting(settings)),
+            ),
+            ledger=ledger,
             readiness=readiness,
+            mcp=mcp,
+            shutdown=shutdown,
+            guards=Guards(finder_of(settings.pii_analyzer)),
+            telling=Telemetry(settings.genai_semconv, settings.trace_content, settings.access_log),
         )
         tenants.watch()
         stack.push_async_callback(tenants.close)
-        yield Gateway(app, readiness)
+        yield Gateway(app, readiness, shutdown)
+
+
+def _pools(settings: Settings) -> contextlib.AbstractAsyncContextManager[ModelPools]:
+    waiting = _waiting(settings)
+    breath = settings.stream_keep_alive_seconds
+    if settings.pools_file is not None:
+        return pools_of(settings.pools_file, limits=waiting, keep_alive_seconds=breath)
+    silence = settings.model_read_timeout_seconds
+    only = pool_at(
+        settings.model_url,
+        every_address=settings.model_dns,
+        max_in_flight=settings.model_max_in_flight,
+        timeouts={
+            "connect_seconds": settings.model_connect_timeout_seconds,
+            "first_token_seconds": silence,
+            "idle_seconds": silence,
+            "total_seconds": silence,
+        },
+    )
+    key = settings.model_api_key.get_secret_value()
+    return pools_of(only, key, limits=waiting, keep_alive_seconds=breath)
+
+
+def _waiting(settings: Settings) -> QueueLimits:
+    return QueueLimits(
+        most_waiting=settings.queue_most_waiting,
+        most_waiting_per_tenant=settings.queue_most_waiting_per_tenant,
+        ttl_seconds=settings.queue_seconds,
+    )
 
 
 class HttpServer(uvicorn.Server):
@@ -98,6 +182,8 @@ def http_server(app: FastAPI, grace_seconds: float) -> HttpServer:
     return HttpServer(
         uvicorn.Config(
             app,
+            http=Http,
+            ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -126,15 +212,17 @@ async def _serve_until(stop: asyncio.Event, gateway: Gateway, settings: Settings
     except OSError:
         log.error("port is taken", extra={"port": settings.port, "setting": "SABUESO_PORT"})
         raise SystemExit(69) from None  # EX_UNAVAILABLE
-    server = http_server(gateway.app, settings.shutdown_grace_seconds)
+    server = http_server(gateway.app, settings.shutdown_grace_seconds + _FAREWELL_SECONDS)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
     log.info("serving", extra={"port": settings.port})
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if not serving.done():
-        gateway.readiness.draining = True
-        await asyncio.sleep(_NOTICE_SECONDS)
+        gateway.readiness.draining = gateway.shutdown.draining = True
+        await asyncio.sleep(settings.shutdown_notice_seconds)
         server.should_exit = True
+        await asyncio.wait({serving}, timeout=settings.shutdown_grace_seconds)
+        gateway.shutdown.end()
     stopping.cancel()
     await serving
 

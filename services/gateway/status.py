@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from grpc import aio
@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from services.gateway.admission import caller_of
-from services.gateway.limits import Decision
+from services.gateway.limits.decision import Limiter
+from services.gateway.limits.usage import usage_of
 
 # Without these nothing can be answered; the others are reported, and their loss shows in `degraded`.
 _REQUIRED = ("orchestrator", "retrieval")
@@ -22,8 +23,10 @@ _CHECK_SECONDS, _FRESH_SECONDS = 1.0, 1.0
 class Readiness:
     """Whether this process can serve."""
 
-    def __init__(self, health: Mapping[str, Any]) -> None:
+    def __init__(self, health: Mapping[str, Any], pools: Callable[[], Mapping[str, str]] = dict[str, str]) -> None:
+        """`pools`: each pool of models, "ok" or how much of it is there; a lost one leaves the others to be served."""
         self.draining = False
+        self.pools = pools
         self._health = health
         self._known: dict[str, str] = {}
         self._checked_at = -_FRESH_SECONDS
@@ -42,8 +45,9 @@ class Readiness:
 class Status:
     """The endpoints."""
 
-    def __init__(self, readiness: Readiness) -> None:
+    def __init__(self, readiness: Readiness, limiter: Limiter) -> None:
         self._readiness = readiness
+        self._limiter = limiter
 
     async def healthz(self) -> JSONResponse:
         """Whether the event loop runs; nothing else, so that a lost dependency restarts nobody."""
@@ -55,35 +59,21 @@ class Status:
             return JSONResponse({"status": "draining"}, 503)
         services = await self._readiness.check()
         ready = all(services[name] == "ok" for name in _REQUIRED)
-        return JSONResponse({"status": "ok" if ready else "not ready", "services": services}, 200 if ready else 503)
+        # Without their store the limits are less exact; requests are served all the same.
+        limits = "degraded" if self._limiter.degraded else "ok"
+        status = ("ok" if limits == "ok" else "degraded") if ready else "not ready"
+        states = {"services": services, "pools": dict(self._readiness.pools()), "limits": limits}
+        return JSONResponse({"status": status, **states}, 200 if ready else 503)
 
     async def metrics(self) -> Response:
         """Prometheus."""
         return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
     async def usage(self, request: Request) -> JSONResponse:
-        """The tenant's limits, and what is used of them now. This request is counted in."""
+        """The tenant's limits, its key's and its models', and what is used of them now. This request is counted in."""
         caller = caller_of(request)
-        decision: Decision = request.state.decision
-        limits = caller.tenant.limits
-        requests = {
-            "limit": decision.limit or None,
-            "used": decision.limit - decision.remaining if decision.limit else None,
-            "remaining": decision.remaining if decision.limit else None,
-            "reset_seconds": round(decision.reset_seconds, 3),
-        }
-        concurrent = {"limit": limits.concurrent_requests or None, "used": decision.active}
-        return JSONResponse(
-            {
-                "object": "usage",
-                "tenant": caller.tenant.id,
-                "key": caller.identity.principal,
-                "scopes": list(caller.identity.scopes),
-                "limits": limits.model_dump(),
-                "requests_per_minute": requests,
-                "concurrent_requests": concurrent,
-            }
-        )
+        used = await usage_of(self._limiter, caller.tenant, caller.identity.principal, caller.key_limits)
+        return JSONResponse({**used, "scopes": list(caller.identity.scopes)})
 
 
 async def _state(stub: Any) -> str:

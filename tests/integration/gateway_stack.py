@@ -4,8 +4,9 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import httpx2
@@ -22,18 +23,28 @@ from sabueso.reranking.v1 import reranking_pb2, reranking_pb2_grpc
 from sabueso.retrieval.v1 import retrieval_pb2, retrieval_pb2_grpc
 from sabueso.tool_cache.v1 import tool_cache_pb2, tool_cache_pb2_grpc
 from sabueso.web_tool.v1 import web_tool_pb2, web_tool_pb2_grpc
+from services.gateway.access.door import open_door
+from services.gateway.access.store import AccessStore, MemoryAccessStore
+from services.gateway.admission import Terms
+from services.gateway.agent import Agent as AgentDoor
 from services.gateway.app import create_app
-from services.gateway.chat import Chat
 from services.gateway.clients import DESCRIPTORS, connected
-from services.gateway.keys import KeyRing
-from services.gateway.limits import Limiter, MemoryLimiter
-from services.gateway.pool import ModelPool, model_client
+from services.gateway.feedback.ledger import MemoryLedger
+from services.gateway.limits.decision import Limiter
+from services.gateway.limits.memory import MemoryLimiter
+from services.gateway.mcp.changes import Changes
+from services.gateway.mcp.endpoint import McpEndpoint, mcp_endpoint
+from services.gateway.mcp.notices import LocalNotices, Notices
+from services.gateway.mcp.sessions import Sessions
+from services.gateway.pools.configuration import PoolConfiguration
+from services.gateway.pools.pool import pool_at
+from services.gateway.pools.routing import pools_of
 from services.gateway.server import http_server, listen
 from services.gateway.status import Readiness
 from services.runtime import context, errors
 from services.runtime.server import Served, build, set_health
 from services.runtime.tenants import TenantDirectory
-from services.runtime.testing import SIGNER
+from services.runtime.testing import SECRET, SIGNER
 
 TENANTS = [
     {
@@ -43,6 +54,7 @@ TENANTS = [
             {"id": "reader", "scopes": ["search"]},
             {"id": "hr", "labels": ["hr", "staff"]},
             {"id": "loader", "scopes": ["data"]},
+            {"id": "chief", "scopes": ["admin"]},
         ],
         "sql": [
             {"name": "main", "dsn_secret": "d", "tables": {"contracts": {"columns": {"id": {}}}}},
@@ -53,7 +65,12 @@ TENANTS = [
     {"id": "sixty", "keys": [{"id": "all"}], "limits": {"requests_per_minute": 60}},
     {"id": "single", "keys": [{"id": "all"}], "limits": {"concurrent_requests": 1}},
     {"id": "small", "keys": [{"id": "all"}], "limits": {"body_bytes": 2_000}},
-    {"id": "narrow", "keys": [{"id": "all"}], "models": ["mini-*"], "limits": {"requests_per_minute": 0}},
+    {
+        "id": "narrow",
+        "keys": [{"id": "all"}],
+        "models": ["mini-*"],
+        "limits": {"requests_per_minute": 0, "daily_tokens": 10_000_000},
+    },
 ]
 
 
@@ -105,8 +122,64 @@ class Agent(orchestrator_pb2_grpc.OrchestratorServiceServicer):
                 yield pb.RunResponse(text_delta=pb.TextDelta(text="Half"))
                 raise errors.DependencyFailed("model does not answer.", dependency="model")
             case "wait":
+                await ctx.send_initial_metadata(())
                 self.started.set()
                 await self.go_on.wait()
+            case "hang":
+                await ctx.send_initial_metadata(())
+                self.started.set()
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    self.cancelled.set()
+                    raise
+        _, named, answer_id = request.question.partition("call it ")
+        for event in _scenario(answer_id if named else "ans-1"):
+            yield event
+
+    TOOLS = (
+        ("vector_search", {"query": {"type": "string", "minLength": 1}, "top_k": {"type": "integer", "default": 5}}),
+        ("web_search", {"query": {"type": "string", "maxLength": 400}}),
+        ("contract_total", {"year": {"type": "integer"}}),
+    )
+
+    async def ListTools(self, request, ctx):
+        pb = orchestrator_pb2
+        self.callers.append((context.identity(), context.current().seconds_left()))
+        tools = [
+            pb.Tool(
+                name=name,
+                description=f"What {name} is for. NOT for the rest.",
+                parameters_schema_json=json.dumps(
+                    {"type": "object", "properties": fields, "required": [*fields][:1], "additionalProperties": False}
+                ),
+            )
+            for name, fields in self.TOOLS
+        ]
+        return pb.ListToolsResponse(tools=tools[:2] if context.tenant() == "narrow" else tools)
+
+    async def CallTool(self, request, ctx):
+        """Does what the query says, as `Run` does."""
+        pb = orchestrator_pb2
+        self.requests.append(request)
+        self.callers.append((context.identity(), context.current().seconds_left()))
+        arguments = json.loads(request.arguments_json)
+        if request.name not in dict(self.TOOLS):
+            raise errors.NotFound(f"There is no tool `{request.name}`.", tool=request.name)
+        yield pb.CallToolResponse(progress=pb.ToolProgress(message="searching"))
+        match query := arguments.get("query", "no query"):
+            case 7:
+                raise errors.InvalidField("invalid arguments: query: it is wrong", field="arguments_json")
+            case "overloaded":
+                raise errors.Overloaded("Too many tools are at work.", retry_after=timedelta(seconds=3))
+            case "bug":
+                raise RuntimeError("dsn=postgres://u:p@h")
+            case "stop half-way":
+                return
+            case "wait":
+                self.started.set()
+                await self.go_on.wait()
+                yield pb.CallToolResponse(progress=pb.ToolProgress(message="still searching"))
             case "hang":
                 self.started.set()
                 try:
@@ -114,11 +187,37 @@ class Agent(orchestrator_pb2_grpc.OrchestratorServiceServicer):
                 except asyncio.CancelledError:
                     self.cancelled.set()
                     raise
-        for event in _scenario():
-            yield event
+            case "fail":
+                failed = {"error": "timeout after 5s", "tool": request.name}
+                yield pb.CallToolResponse(
+                    result=pb.ToolResult(text=json.dumps(failed), structured_json=json.dumps(failed), failed=True)
+                )
+                return
+        yield pb.CallToolResponse(result=tool_result(request.name, query))
 
 
-def _scenario():
+def tool_result(name, query):
+    """What a tool finds: the query itself."""
+    text = json.dumps({"found": query}, ensure_ascii=False)
+    match name:
+        case "vector_search":
+            passage = dict.fromkeys(("document_id", "chunk_id", "collection", "title", "source", "language"), "d1")
+            passage |= {"page": None, "section": "8 > 8.3", "score": 0.5, "metadata": {"year": "2025"}, "text": query}
+            found = {"passages": [passage], "truncated": False}
+        case "web_search":
+            page = {"title": query, "url": "https://example.org", "snippet": query, "published": ""}
+            found = {"results": [page], "truncated": False}
+        case _:
+            found = {
+                "columns": ["n"], "rows": [[1], [None]], "row_count": 2, "truncated": False, "statement": "SELECT 1",
+                "params": [2025],
+            }  # fmt: skip
+    return orchestrator_pb2.ToolResult(
+        text=text, structured_json=json.dumps(found), from_cache=True, duration=milliseconds(12)
+    )
+
+
+def _scenario(answer_id):
     pb = orchestrator_pb2
     yield pb.RunResponse(thought=pb.Thought(iteration=1, text="Count first."))
     started = pb.ToolCallStarted(iteration=1, call_id="a", tool="sql_query", arguments_json='{"query": "SELECT 1"}')
@@ -147,7 +246,7 @@ def _scenario():
     timings = {"model": 300, "tools": 12.5, "cache": 1, "overhead": 4, "total": 317.5}
     yield pb.RunResponse(
         finished=pb.Finished(
-            answer_id="ans-1", strategy="react", finish=pb.FINISH_ANSWERED, iterations=2, cache_hit_count=1,
+            answer_id=answer_id, strategy="react", finish=pb.FINISH_ANSWERED, iterations=2, cache_hit_count=1,
             usage=pb.Usage(prompt_tokens=120, completion_tokens=30),
             timings=pb.Timings(**{name: milliseconds(ms) for name, ms in timings.items()}),
         )
@@ -379,7 +478,7 @@ class Pool:
 
     async def _hang(self):
         try:
-            yield b'data: {"choices":[]}\n\n'
+            yield b'data: {"choices":[{"delta":{"content":"on and"}}]}\n\n'
             await asyncio.sleep(60)
         finally:
             self.closed.set()
@@ -399,6 +498,7 @@ class Stack:
     readiness: Readiness
     limiter: Limiter
     http: httpx2.AsyncClient = field(repr=False)
+    mcp: McpEndpoint = field(repr=False)
 
     def headers(self, tenant="demo", key="all"):
         return {"authorization": f"Bearer {key_of(tenant, key)}"}
@@ -427,8 +527,20 @@ async def serving(app, listener=None) -> AsyncGenerator[str]:
 
 
 @asynccontextmanager
-async def gateway_stack(tenants_dir: Path, web: Path, limiter: Limiter | None = None) -> AsyncGenerator[Stack]:
-    agent, library, desk, cache, pool = Agent(), Library(), Desk(), Cache(), Pool()
+async def gateway_stack(
+    tenants_dir: Path,
+    web: Path,
+    limiter: Limiter | None = None,
+    *,
+    access: AccessStore | None = None,
+    admin_tenant: str = "",
+    notices: Notices | None = None,
+    orchestrator_address: str = "",
+    models: Path | PoolConfiguration | None = None,
+    library: Library | None = None,
+    terms: Terms | None = None,
+) -> AsyncGenerator[Stack]:
+    agent, library, desk, cache, pool = Agent(), library or Library(), Desk(), Cache(), Pool()
     servants = {
         "orchestrator": (agent, orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server),
         "retrieval": (library, retrieval_pb2_grpc.add_RetrievalServiceServicer_to_server),
@@ -444,21 +556,57 @@ async def gateway_stack(tenants_dir: Path, web: Path, limiter: Limiter | None = 
     await server.start()
     await set_health(health, served, True)
     limiter = limiter or MemoryLimiter()
+    tenants = TenantDirectory(write_tenants(tenants_dir))
+    tenants.watch()
     try:
         async with (
-            connected(dict.fromkeys(servants, f"127.0.0.1:{port}")) as clients,
+            AsyncExitStack() as stack,
+            connected(
+                dict.fromkeys(servants, f"127.0.0.1:{port}")
+                | ({"orchestrator": orchestrator_address} if orchestrator_address else {})
+            ) as clients,
             serving(pool.app) as pool_url,
-            model_client(f"{pool_url}/v1", "pool-key") as to_models,
+            pools_of(models or pool_at(f"{pool_url}/v1"), "pool-key") as pools,
+            open_door(
+                tenants,
+                tenants_dir,
+                SIGNER,
+                access or MemoryAccessStore(),
+                limiter,
+                admin_tenant=admin_tenant,
+                look_seconds=0.05,
+            ) as entrance,
         ):
-            models, readiness = ModelPool(to_models), Readiness(clients.health)
-            chat = Chat(clients, models, deadline_seconds=30, keep_alive_seconds=0.2, accept_seconds=0.3)
-            keys = KeyRing(TenantDirectory(write_tenants(tenants_dir)), SIGNER)
+            readiness = Readiness(clients.health, pools.states)
+            ledger = MemoryLedger()
+            door = AgentDoor(clients, ledger, deadline_seconds=30, keep_alive_seconds=0.2, accept_seconds=20)
+            tools = await stack.enter_async_context(
+                mcp_endpoint(
+                    clients,
+                    Sessions(SECRET),
+                    Changes(tenants, lambda: readiness.draining, look_seconds=0.05, settle_seconds=0, max_streams=3),
+                    notices or LocalNotices(),
+                    allowed_origins="https://chat.example",
+                )
+            )
             app = create_app(
-                keys=keys, limiter=limiter, clients=clients, pool=models, chat=chat, readiness=readiness, web=web
+                keys=entrance.keys,
+                admin=entrance.admin,
+                limiter=limiter,
+                terms=terms,
+                clients=clients,
+                pool=pools,
+                agent=door,
+                ledger=ledger,
+                readiness=readiness,
+                mcp=tools,
+                web=web,
             )
             async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=10, trust_env=False) as http:
-                yield Stack(url, f"127.0.0.1:{port}", agent, library, desk, cache, pool, readiness, limiter, http)
+                grpc_address = f"127.0.0.1:{port}"
+                yield Stack(url, grpc_address, agent, library, desk, cache, pool, readiness, limiter, http, tools)
     finally:
+        await tenants.close()
         await server.stop(None)
 
 

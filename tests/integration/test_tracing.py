@@ -261,18 +261,21 @@ async def answered(world):
 async def test_one_trace_leads_from_the_gateway_to_every_service(answered):
     _, spans = answered
     parents = parents_of(spans)
-    completions = ("gateway", "completions")
+    completions, chat = ("gateway", "completions"), ("gateway", "chat llama")
+    agent = ("gateway", "invoke_agent sabueso")
     run, turn = ("orchestrator", "Run"), ("orchestrator", "model turn")
-    search, query = ("orchestrator", "tool vector_search"), ("orchestrator", "tool sql_query")
-    assert {one for one in parents if one[0] in (completions, run, turn, search, query)} == {
+    search, query = ("orchestrator", "execute_tool vector_search"), ("orchestrator", "execute_tool sql_query")
+    assert {one for one in parents if one[0] in (completions, agent, chat, run, turn, search, query)} == {
         (completions, None),
         (completions, turn),
-        (run, completions),
+        (agent, completions),
+        (chat, completions),
+        (run, agent),
         (turn, run),
         (search, run),
         (query, run),
     }
-    assert parents.count((turn, run)) == parents.count((completions, turn)) == 3
+    assert parents.count((turn, run)) == parents.count((completions, turn)) == parents.count((chat, completions)) == 3
     assert parents.count((("sql_tool", "Query"), query)) == 2
     assert (("retrieval", "Search"), search) in parents
     assert (("embedding", "Embed"), ("retrieval", "Search")) in parents

@@ -66,12 +66,12 @@ async def test_silent_engines_are_named_where_nobody_else_is_left():
 
 
 async def test_all_providers_together_have_one_time_limit():
-    plays = [(name, 30.0) for name in SHAPES]
-    async with search(*plays, timeout_seconds=1) as (fallback, apis, _):
+    plays = [(name, 60.0) for name in SHAPES]
+    async with search(*plays, timeout_seconds=5) as (fallback, apis, _):
         began = time.monotonic()
         with pytest.raises(errors.DeadlineExceeded):
             await fallback.search(Query("q"))
-        assert 0.9 < time.monotonic() - began < 20
+        assert 4.5 < time.monotonic() - began < 50
     assert all(len(api.asked) == 1 for api in apis)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from services.gateway.errors import ApiError
 from services.gateway.line import HungUp, Line
+from services.gateway.streams.drain import Shutdown
 
 
 class Wire:
@@ -35,9 +36,10 @@ CHUNKED = (b"transfer-encoding", b"chunked")
 END = {"type": "http.response.body", "body": b"no"}
 
 
-async def test_a_hang_up_while_working_cancels_the_work():
-    wire = Wire(part(b"x"))
-    line = wire.line(CHUNKED)
+@pytest.mark.parametrize("headers", [(CHUNKED,), ()])
+async def test_a_hang_up_while_working_cancels_the_work(headers):
+    wire = Wire(part(b"x" if headers else b""))
+    line = wire.line(*headers)
     cancelled = asyncio.Event()
 
     async def work():
@@ -101,6 +103,15 @@ async def test_a_body_is_counted_as_it_comes():
     assert caught.value.status_code == 413
 
 
+async def test_a_body_of_which_no_more_comes_is_waited_for_no_longer():
+    line = Wire(part(b"x", more=True)).line(CHUNKED)
+    line.limit(10, silence_seconds=0.05)
+    await line.receive()
+    with pytest.raises(ApiError) as caught:
+        await line.receive()
+    assert (caught.value.status_code, caught.value.code) == (408, "request_timeout")
+
+
 async def test_an_announced_body_is_refused_before_it_comes():
     with pytest.raises(ApiError):
         Wire().line((b"content-length", b"11")).limit(10)
@@ -117,3 +128,48 @@ async def test_a_client_that_waits_to_be_asked_is_not_waited_for():
     wire = Wire()
     await wire.line((b"content-length", b"5"), (b"expect", b"100-continue")).send(END)
     assert wire.sent == [END]
+
+
+async def test_a_body_that_does_not_come_can_be_read_all_the_same():
+    line = Wire(part(b"")).line()
+    read = []
+
+    async def work():
+        read.append(await line.receive())
+
+    await asyncio.wait_for(line.serve(work()), 30)
+    assert read == [part(b"")]
+
+
+@pytest.mark.parametrize("started", [False, True])
+async def test_the_end_of_the_process_refuses_what_has_not_begun(started):
+    shutdown = Shutdown()
+    wire = Wire(part(b"x"))
+    line = Line({"headers": (CHUNKED,), "state": {"shutdown": shutdown}}, wire.receive, wire.send)
+    go_on = asyncio.Event()
+
+    async def work():
+        await line.receive()
+        if started:
+            await line.send({"type": "http.response.start", "status": 200, "headers": []})
+        shutdown.end()
+        await go_on.wait()
+
+    serving = asyncio.create_task(line.serve(work()))
+    await asyncio.sleep(0)
+    if started:
+        go_on.set()
+        await asyncio.wait_for(serving, 30)
+    else:
+        with pytest.raises(ApiError) as caught:
+            await asyncio.wait_for(serving, 30)
+        assert (caught.value.status_code, caught.value.code) == (503, "server_shutting_down")
+
+
+async def test_after_the_end_nothing_begins():
+    shutdown = Shutdown()
+    shutdown.end()
+    wire = Wire(part(b"x"))
+    line = Line({"headers": (CHUNKED,), "state": {"shutdown": shutdown}}, wire.receive, wire.send)
+    with pytest.raises(ApiError):
+        await asyncio.wait_for(line.serve(asyncio.sleep(60)), 30)

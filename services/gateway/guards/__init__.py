@@ -1,0 +1,1 @@
+"""What is checked at the door: texts on their way in, answers on their way out."""

@@ -1,0 +1,1 @@
+"""Exact limits of tenants, keys and models."""

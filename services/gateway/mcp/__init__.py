@@ -1,0 +1,1 @@
+"""The tools API: Model Context Protocol over streamable HTTP, at `/mcp`."""

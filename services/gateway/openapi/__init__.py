@@ -1,0 +1,1 @@
+"""The description of the HTTP API: what every address takes and answers."""

@@ -1,0 +1,175 @@
+"""Answers of the agent, as the API's description shows them."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+Json = dict[str, Any]
+
+
+class Call(BaseModel):
+    """A call of a tool. The fields after `summary` come where they say something."""
+
+    tool: str
+    arguments: Any = Field(description="An object; a text where the model wrote no JSON.")
+    status: Literal["running", "ok", "error"]
+    from_cache: bool
+    duration_ms: float | None
+    summary: str
+    cache: Json | None = Field(default=None, description="`kind` (exact, semantic), `age_s`, `matched`, `similarity`.")
+    queries: list[str] = []
+    query_transform: str = ""
+    collections: list[str] = []
+
+
+class Step(BaseModel):
+    """A turn of the model that called tools."""
+
+    iteration: int
+    thought: str
+    calls: list[Call]
+
+
+class Skipped(BaseModel):
+    """Something that failed, and that the answer went on without."""
+
+    service: str
+    reason: str
+
+
+class CacheUse(BaseModel):
+    """What the cache of tool results gave."""
+
+    mode: Literal["use", "refresh", "off"]
+    hits: int
+    oldest_age_s: float | None
+
+
+class Spent(BaseModel):
+    """Tokens over all turns of the model."""
+
+    prompt: int
+    completion: int
+
+
+class Summary(BaseModel):
+    """How an answer came about."""
+
+    answer_id: str = Field(description="For POST /v1/feedback.")
+    strategy: str
+    finish: Literal["answered", "partial", "refused"]
+    reason: str | None = Field(description="Why it is partial or refused.")
+    iterations: int
+    steps: list[Step]
+    degraded: list[Skipped]
+    cache: CacheUse
+    timings_ms: dict[str, float] = Field(description="`model`, `tools`, `cache`, `overhead`, `total`.")
+    tokens: Spent
+
+
+class Annotation(BaseModel):
+    """The source behind a mark `[n]`: the field that `type` names. Its `start_index` and `end_index` name the mark."""
+
+    type: Literal["file_citation", "url_citation", "sql_citation"]
+    file_citation: Json | None = None
+    url_citation: Json | None = None
+    sql_citation: Json | None = None
+
+
+class Message(BaseModel):
+    """What was said."""
+
+    role: Literal["assistant"]
+    content: str | None
+    refusal: str | None = None
+    annotations: list[Annotation] = []
+
+
+class Choice(BaseModel):
+    """The one answer."""
+
+    index: int
+    message: Message
+    logprobs: Json | None
+    finish_reason: str
+
+
+class Usage(BaseModel):
+    """Tokens."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class ChatCompletion(BaseModel):
+    """An answer of the agent. Other models answer as their servers do."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: Literal["sabueso"]
+    choices: list[Choice]
+    usage: Usage
+    sabueso: Summary
+
+
+class ResponseItem(BaseModel):
+    """A call of a tool (`mcp_call`), or the message. See OpenAI's Responses API for the fields of each."""
+
+    id: str
+    type: Literal["mcp_call", "message"]
+    status: Literal["in_progress", "completed", "incomplete", "failed"]
+    role: Literal["assistant"] | None = None
+    content: list[Json] = []
+    server_label: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    output: str | None = None
+    error: str | None = None
+    approval_request_id: str | None = None
+    sabueso: Json | None = None
+
+
+class ResponseUsage(BaseModel):
+    """Tokens."""
+
+    input_tokens: int
+    input_tokens_details: dict[str, int]
+    output_tokens: int
+    output_tokens_details: dict[str, int]
+    total_tokens: int
+
+
+class AgentResponse(BaseModel):
+    """A response of the agent, in the form of OpenAI's Responses API. Nothing is kept: `store` is always false."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    completed_at: int | None
+    status: Literal["completed", "incomplete"]
+    error: None
+    incomplete_details: Json | None
+    model: Literal["sabueso"]
+    output: list[ResponseItem]
+    usage: ResponseUsage
+    sabueso: Summary
+    background: bool
+    instructions: str | None
+    max_output_tokens: int | None
+    max_tool_calls: None
+    metadata: dict[str, str]
+    parallel_tool_calls: bool
+    previous_response_id: None
+    reasoning: Json
+    service_tier: str
+    store: Literal[False]
+    temperature: float | None
+    text: Json
+    tool_choice: str
+    tools: list[Json]
+    top_logprobs: int
+    top_p: None
+    truncation: str
+    user: str | None

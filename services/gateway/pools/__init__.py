@@ -1,0 +1,1 @@
+"""Pools of model servers: which models there are, which replica answers, and what happens when one does not."""

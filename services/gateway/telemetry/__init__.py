@@ -1,0 +1,1 @@
+"""What the gateway tells of requests: metrics, an access log, traces."""
