@@ -8,6 +8,9 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
+# Without the whole stack: tests/integration/test_gateway_mcp*.py.
+pytestmark = pytest.mark.slow
+
 IN_2025 = {"signed_from": "2025-01-01", "signed_before": "2026-01-01", "regions": ["EU"], "above_eur": 100_000}
 BOTH_FORMS = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
