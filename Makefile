@@ -90,10 +90,10 @@ fmt: setup ## format the code
 docs: setup ## renew the README's tables of settings and errors
 	@$(BIN)/python -m local.readme
 
-# Most tests wait for servers most of the time: two files side by side halve the time on two cores.
-JOBS ?= 2
+# Most tests wait for servers most of the time: three files side by side keep two cores busy.
+JOBS ?= 3
 
-test: setup browser clients ## all tests but the slow ones, JOBS=2 files side by side (JOBS=0: one after another)
+test: setup browser clients ## all tests but the slow ones, JOBS=3 files side by side (JOBS=0: one after another)
 	@$(BIN)/pytest -q -m "not slow" -n $(JOBS) --dist loadfile
 
 test-slow: setup browser clients ## the slow tests (none is fine)
