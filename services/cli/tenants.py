@@ -12,6 +12,7 @@ from rich.table import Table
 
 from services.cli.admin import as_yaml, count, tenant_of
 from services.cli.console import Json, complaints, connect, out, print_json
+from services.runtime import yaml_files
 from services.runtime.tenants import Tenant
 
 app = typer.Typer(no_args_is_help=True, help="List and show tenants, and check their files.")
@@ -94,18 +95,13 @@ def mistakes_in(files: Sequence[Path]) -> Iterator[Mistake]:
 
 
 def _read(path: Path) -> Tenant | list[Mistake]:
+    text = path.read_bytes()
     try:
-        text = path.read_text(encoding="utf-8")
-        content = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        return [Mistake(path.name, line, "", str(error.problem))]
-    except (yaml.YAMLError, UnicodeDecodeError):
-        return [Mistake(path.name, 0, "", "it is not text in UTF-8")]
-    try:
-        return Tenant.model_validate(content)
+        return Tenant.model_validate(yaml_files.parse(text))
+    except yaml_files.WrongYaml as error:
+        return [Mistake(path.name, error.line or 0, "", error.reason)]
     except ValidationError as error:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text.decode(), Loader=yaml.SafeLoader)
         return [
             Mistake(path.name, _line(root, one["loc"]), ".".join(map(str, one["loc"])), one["msg"])
             for one in error.errors()

@@ -10,9 +10,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
-import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from services.runtime import yaml_files
 from services.runtime.settings import WrongSetting
 
 log = logging.getLogger(__name__)
@@ -366,16 +366,9 @@ def load(directory: Path) -> dict[str, Tenant]:
 
 def _load_one(path: Path) -> Tenant:
     try:
-        return Tenant.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        raise BadTenantFile(f"{path.name}: line {line}: {error.problem}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise BadTenantFile(f"{path.name}: it is not text in UTF-8") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "file"
-        raise BadTenantFile(f"{path.name}: {where}: {first['msg']}") from None
+        return yaml_files.read(path, Tenant)
+    except yaml_files.WrongYaml as error:
+        raise BadTenantFile(f"{path.name}: {error}") from None
 
 
 class TenantDirectory:

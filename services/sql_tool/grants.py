@@ -25,9 +25,8 @@ import sys
 from pathlib import Path
 
 import asyncpg
-import yaml
-from pydantic import ValidationError
 
+from services.runtime import yaml_files
 from services.runtime.tenants import SqlSource, Tenant
 from services.sql_tool.changes import triggers
 from services.sql_tool.questions import HARMLESS_EXTENSIONS
@@ -138,8 +137,8 @@ async def _check(dsn: str, source: SqlSource) -> Findings:
 
 def _read_source(path: Path, name: str) -> SqlSource:
     try:
-        tenant = Tenant.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, yaml.YAMLError, ValidationError) as error:
+        tenant = yaml_files.read(path, Tenant)
+    except (OSError, yaml_files.WrongYaml) as error:
         sys.exit(f"{path}: {error}")
     source = tenant.source(name)
     if source is None:

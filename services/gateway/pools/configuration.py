@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from services.runtime import yaml_files
 from services.runtime.settings import WrongSetting
 
 AGENT = "sabueso"
@@ -131,12 +131,11 @@ class PoolsFile(_Part):
         served = {model for pool in self.pools for model in pool.models}
         if AGENT in served or AGENT in self.aliases():
             raise ValueError(f"`{AGENT}` is the agent's name")
-        for alias, target in self.aliases().items():
+        for alias in self.aliases():
             if alias in served:
                 raise ValueError(f"aliases: `{alias}` is a served model")
             if self.resolve(alias) in self.aliases():
                 raise ValueError(f"aliases: `{alias}` leads in a circle")
-            _ = target
         return self
 
     def aliases(self) -> dict[str, str]:
@@ -161,19 +160,10 @@ class BadPoolsFile(WrongSetting):
 def load(path: Path) -> PoolsFile:
     """Reads the file. Raises BadPoolsFile."""
     try:
-        return PoolsFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return yaml_files.read(path, PoolsFile)
     except OSError as error:
         raise BadPoolsFile(f"{path.name}: it cannot be read: {error.strerror}") from None
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        raise BadPoolsFile(f"{path.name}: line {line}: {error.problem}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise BadPoolsFile(f"{path.name}: it is not text in UTF-8") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "file"
-        raise BadPoolsFile(f"{path.name}: {where}: {first['msg']}") from None
-    except (ValueError, RecursionError) as error:  # a date that is none, numbers and nesting beyond Python's limits
+    except yaml_files.WrongYaml as error:
         raise BadPoolsFile(f"{path.name}: {error}") from None
 
 

@@ -32,6 +32,9 @@ def test_a_good_file_is_read(tmp_path):
         ("id: acme\nsql: {dsn_secret: x, tables: {}}\n", "acme.yaml: sql.0.tables"),
         ("[]\n", "acme.yaml: file"),
         ("", "acme.yaml: file"),
+        ("id: acme\nkeys: [{id: main, expires_at: 2026-13-45}]\n", "acme.yaml: month must be in 1"),
+        ("id: " + "1" * 5_001, "acme.yaml: Exceeds the limit"),
+        ("id: " + "[" * 20_000, "acme.yaml: maximum recursion depth"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(tmp_path, text, says):
@@ -64,6 +67,15 @@ def test_a_change_is_taken_up_and_a_bad_one_is_not(tmp_path):
     assert not directory.reload()
     assert set(directory.all()) == {"acme", "other"}
     assert directory.failed_reloads == 1
+
+
+def test_a_file_that_the_parser_chokes_on_changes_nothing(tmp_path):
+    directory = TenantDirectory(write(tmp_path, acme=GOOD))
+    write(tmp_path, acme="id: acme\nkeys: [{id: main, expires_at: 2026-13-45}]\n")
+    assert not directory.reload()
+    assert directory.failed_reloads == 1
+    write(tmp_path, acme="id: acme\nmodels: [mini]\n")
+    assert directory.reload()
 
 
 def test_a_file_that_is_away_for_a_moment_changes_nothing(tmp_path):
