@@ -11,6 +11,7 @@ from services.ingestion.document import Pipeline, Stopped
 from services.ingestion.jobs import Job, JobStore
 from services.ingestion.parsed import Unreadable
 from services.ingestion.spool import Spool
+from services.runtime import tasks
 from services.runtime.errors import (
     DeadlineExceeded,
     DependencyFailed,
@@ -91,11 +92,7 @@ class Workers:
     async def close(self) -> None:
         """Stops; what is unfinished goes back to the queue."""
         self._closing = True
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await tasks.end(*self._tasks)
 
     async def _work(self, *, recover: bool) -> None:
         pause = _IDLE_SECONDS

@@ -1,11 +1,11 @@
 """Creates the collections that tenants' files declare, at the start and whenever a file changes."""
 
 import asyncio
-import contextlib
 import logging
 from dataclasses import replace
 
 from services.retrieval.store import ALL_LABELS, Chunking, Collection, Reader, Store, Strategy
+from services.runtime import tasks
 from services.runtime.errors import ServiceError
 from services.runtime.tenants import Collection as Declared
 from services.runtime.tenants import TenantDirectory
@@ -31,10 +31,7 @@ class DeclaredCollections:
 
     async def stop(self) -> None:
         """Watches no more."""
-        if self._watching is not None:
-            self._watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watching
+        await tasks.end(self._watching)
 
     async def _watch(self, tenants: TenantDirectory) -> None:
         pending = False

@@ -1,7 +1,6 @@
 """Gives collections another embedding model or index in the background; searches switch over in one step at the end."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from services.retrieval.store import (
     Store,
     StoredChunk,
 )
+from services.runtime import tasks
 from services.runtime.context import ALL_LABELS
 from services.runtime.errors import (
     DeadlineExceeded,
@@ -108,11 +108,7 @@ class Migrator:
         raise NotFound(f"There is no collection `{name}`.", collection=name)
 
     async def _stop(self, tenant: str, name: str) -> None:
-        task = self._running.pop((tenant, name), None)
-        if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await tasks.end(self._running.pop((tenant, name), None))
 
     def _spawn(self, tenant: str, name: str) -> None:
         key = (tenant, name)

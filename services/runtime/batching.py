@@ -4,7 +4,6 @@ After the queue of text-embeddings-inference: refuse before any work is done, fi
 """
 
 import asyncio
-import contextlib
 import contextvars
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+from services.runtime import tasks
 from services.runtime.errors import Overloaded
 
 Item = TypeVar("Item")
@@ -75,11 +75,7 @@ class Batcher(Generic[Item, Result]):
 
     async def close(self) -> None:
         """Stops; whoever waits is cancelled."""
-        for runner in self._runners:
-            runner.cancel()
-        for runner in self._runners:
-            with contextlib.suppress(asyncio.CancelledError):
-                await runner
+        await tasks.end(*self._runners)
         for one in self._queue:
             one.future.cancel()
 

@@ -1,7 +1,6 @@
 """The tenants' files: one YAML a tenant, read by every service that needs a part of it, reloaded when it changes."""
 
 import asyncio
-import contextlib
 import hashlib
 import logging
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from typing import Annotated, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from services.runtime import yaml_files
+from services.runtime import tasks, yaml_files
 from services.runtime.settings import WrongSetting
 
 log = logging.getLogger(__name__)
@@ -413,10 +412,7 @@ class TenantDirectory:
 
     async def close(self) -> None:
         """Watches no more."""
-        if self._watching is not None:
-            self._watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watching
+        await tasks.end(self._watching)
 
     async def _watch(self) -> None:
         while True:

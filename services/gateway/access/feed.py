@@ -1,7 +1,6 @@
 """Follows the store, so that what one gateway changes is in force in all of them after a second or so."""
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from prometheus_client import Counter, Gauge
 
 from services.gateway.access.snapshot import Snapshot
 from services.gateway.access.store import AccessStore, StoreLost, Version
+from services.runtime import tasks
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +63,7 @@ class Feed:
 
     async def close(self) -> None:
         """Watches no more."""
-        if self._watching is not None:
-            self._watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watching
+        await tasks.end(self._watching)
 
     async def _watch(self) -> None:
         while True:

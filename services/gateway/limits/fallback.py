@@ -1,7 +1,6 @@
 """The limits while the shared store is lost: each follows its setting, and nobody waits for the store."""
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator
@@ -20,6 +19,7 @@ from services.gateway.limits.decision import (
 )
 from services.gateway.limits.metrics import FALLBACKS, LATE, STORE_LOST
 from services.gateway.limits.plan import Limit
+from services.runtime import tasks
 
 log = logging.getLogger(__name__)
 
@@ -111,10 +111,7 @@ class FallbackLimiter:
 
     async def close(self) -> None:
         """Waits for the store no more."""
-        if self._recovering is not None:
-            self._recovering.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._recovering
+        await tasks.end(self._recovering)
 
     def _shares(self, plan: tuple[Limit, ...], *, count: bool = True) -> tuple[Limit, ...]:
         """The limits that are counted here, each by this process' share. Raises LimiterUnavailable when counting."""

@@ -14,6 +14,7 @@ from services.gateway.limits.channel import Channel, Cluster, Store
 from services.gateway.limits.decision import Decision, Receipt, Spent, Standing, StoreLost, differences
 from services.gateway.limits.plan import Limit
 from services.gateway.limits.scripts import Script, Scripts
+from services.runtime import tasks
 from services.runtime.valkey import connection_pool
 
 # How long a request that was settled is remembered, lest it be settled again by a second try.
@@ -140,9 +141,7 @@ async def valkey_limiter(
         try:
             yield limiter
         finally:
-            renewing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await renewing
+            await tasks.end(renewing)
             await limiter.give_back()
 
 

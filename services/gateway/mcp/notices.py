@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from services.runtime import tasks
 from services.runtime.valkey import connection_pool
 
 log = logging.getLogger(__name__)
@@ -118,7 +119,5 @@ async def valkey_notices(url: str) -> AsyncGenerator[ValkeyNotices]:
     try:
         yield notices
     finally:
-        following.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await following
+        await tasks.end(following)
         await client.aclose()

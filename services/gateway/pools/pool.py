@@ -1,7 +1,6 @@
 """Replicas that serve the same models, with the queue before them and the tasks that watch them."""
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
@@ -14,6 +13,7 @@ from services.gateway.pools.discovery import Names
 from services.gateway.pools.replica import Replica
 from services.gateway.pools.retrying import RetryBudget
 from services.gateway.queueing import FairQueue, QueueLimits
+from services.runtime import tasks
 from services.runtime.settings import WrongSetting
 
 log = logging.getLogger(__name__)
@@ -119,11 +119,7 @@ class Pool:
         return replica
 
     async def _forget(self, replica: Replica) -> None:
-        task = self._watching.pop(replica.url, None)
-        if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await tasks.end(self._watching.pop(replica.url, None))
         replica.close()
 
     async def _watch(self, replica: Replica) -> None:

@@ -1,7 +1,6 @@
 """All pools together: what may be called by which name, and the way of a request to its answer."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from services.gateway.pools.pool import Pool
 from services.gateway.queueing import QueueLimits
 from services.gateway.streams.asking import outgoing
 from services.gateway.streams.relay import answer
+from services.runtime import tasks
 
 log = logging.getLogger(__name__)
 
@@ -79,11 +79,7 @@ class ModelPools:
 
     async def close(self) -> None:
         """Watches no more, and closes what is idle."""
-        for task in (self._watching, self._refreshing):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+        await tasks.end(self._watching, self._refreshing)
         for pool in self.pools.values():
             await pool.close()
 
