@@ -14,7 +14,7 @@ from services.gateway.answer import AGENT
 from services.gateway.errors import ApiError
 from services.gateway.limits import bodies
 from services.gateway.limits.charge import Charge
-from services.gateway.limits.decision import Decision, Limiter, LimiterUnavailable
+from services.gateway.limits.decision import Limiter, LimiterUnavailable
 from services.gateway.limits.headers import limit_headers
 from services.gateway.limits.plan import Limit, Plans
 from services.gateway.limits.refusals import refusal, unavailable
@@ -177,13 +177,3 @@ def meter_of(request: Request) -> Meter:
 def asked_of(request: Request) -> dict[str, Any]:
     """The body of a request for a model, parsed."""
     return request.state.asked
-
-
-def body_of(request: Request) -> bytes:
-    """The body of a request for a model, as it came."""
-    return request.state.body
-
-
-def decision_of(request: Request) -> Decision | None:
-    """What the limits said; None where nobody asked them."""
-    return request.state.decision

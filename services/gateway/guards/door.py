@@ -19,6 +19,7 @@ from services.gateway.guards.metrics import FINDINGS, INPUT_SECONDS, UNSCANNED
 from services.gateway.guards.replies import ReplyScan
 from services.gateway.guards.request_texts import FIELDS
 from services.gateway.guards.scanning import ContentBlocked, Report, header_of
+from services.gateway.limits.bodies import replayed
 from services.gateway.streams.events import DONE, sse
 from services.gateway.streams.framing import Event, EventTooLarge, Framer
 
@@ -70,7 +71,9 @@ class GuardDoor:
             return receive
         body = orjson.dumps(checked)
         state.update(asked=checked, body=body)
-        return _replayed(body, receive)
+        while (await receive()).get("more_body", False):  # what it replaces; admission holds all of it
+            pass
+        return replayed(body, receive)
 
 
 class _Stopped(Exception):
@@ -207,21 +210,6 @@ class _Outgoing:
 def _ask_for_plain_bytes(scope: Scope) -> None:
     """What is compressed cannot be looked at."""
     scope["headers"] = [one for one in scope["headers"] if one[0] != b"accept-encoding"]
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    told = False
-
-    async def next_message() -> Message:
-        nonlocal told
-        if told:
-            return await receive()
-        told = True
-        while (await receive()).get("more_body", False):  # what it replaces
-            pass
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return next_message
 
 
 def _audit(report: Report, caller: Caller, state: MutableMapping[str, Any], *, complete: bool) -> None:

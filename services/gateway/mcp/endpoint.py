@@ -1,7 +1,6 @@
 """`/mcp`: who may come in, sessions, cancellation, and streams that listen. The SDK's transport does the rest."""
 
 import asyncio
-import contextlib
 import json
 import logging
 from collections.abc import AsyncGenerator
@@ -22,11 +21,13 @@ from services.gateway.access.callers import Caller
 from services.gateway.admission import caller_of
 from services.gateway.clients import Clients
 from services.gateway.errors import ApiError
+from services.gateway.limits.bodies import replayed
 from services.gateway.mcp.changes import Changes, as_events
 from services.gateway.mcp.notices import Notice, Notices
 from services.gateway.mcp.protocol import SESSION_HEADER, Protocol, work_no_more
 from services.gateway.mcp.running import Running
 from services.gateway.mcp.sessions import Sessions
+from services.runtime import tasks
 
 PATH, METHODS = "/mcp", ("GET", "POST", "DELETE")
 # Arguments are questions and statements; documents come in elsewhere.
@@ -99,7 +100,7 @@ class McpEndpoint:
                 MutableHeaders(scope=sent)[SESSION_HEADER] = opened
             await send(sent)
 
-        await self._transport(request.scope, _replayed(body, request.receive), send_session)
+        await self._transport(request.scope, replayed(body, request.receive), send_session)
 
     async def _listen(self, request: Request, caller: Caller, session: str | None) -> Response:
         if not check_accept_headers(request)[1]:
@@ -180,9 +181,7 @@ async def mcp_endpoint(
     finally:
         changes.close()
         done.set()
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
+        await tasks.end(watching)
         await serving
 
 
@@ -199,15 +198,6 @@ def _told_to_us(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return cast(dict[str, Any], message) if isinstance(message, dict) else {}
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return replay
 
 
 def _refusal(status: int, message: str) -> Response:
