@@ -206,19 +206,22 @@ export function statusOf(one) {
   );
 }
 
-async function drop(one, title) {
-  if (!(await confirmed(text("reallyRemove", { title }), text("remove")))) return;
+async function drop({ document_id: id }, title) {
+  // The list may have been drawn anew behind the dialog: its row is found by the document, not by the object.
+  const at = () => known.findIndex((one) => one.document_id === id);
+  const removeButton = (row) => $("#documents").children[row]?.querySelector("button.remove");
+  if (!(await confirmed(text("reallyRemove", { title }), text("remove")))) return removeButton(at())?.focus();
   try {
-    await call("DELETE", `/documents/${encodeURIComponent(one.document_id)}`);
+    await call("DELETE", `/documents/${encodeURIComponent(id)}`);
   } catch (error) {
     // Somebody was quicker.
     if (error.status !== 404) return failed(error);
   }
-  const at = known.indexOf(one);
-  known = known.filter((other) => other.document_id !== one.document_id);
+  const row = at();
+  known = known.filter((one) => one.document_id !== id);
   draw();
   announce(text("removed"));
-  ($("#documents").children[Math.min(at, known.length - 1)]?.querySelector("button.remove") ?? $("#reload")).focus();
+  (removeButton(Math.min(row, known.length - 1)) ?? $("#reload")).focus();
   await loadCollections().catch(() => {});
 }
 
