@@ -71,20 +71,29 @@ async def _until_ready(cluster: postgres.Cluster) -> None:
     raise TimeoutError("PostgreSQL did not start")
 
 
+def _valkey(folder: Path) -> "tuple[subprocess.Popen[bytes], redis.Redis, int]":
+    """Ours, and no other session's that took the port in the meantime."""
+    for _ in range(10):
+        port = ports.pick(1, ports.random_start())[0]
+        process = subprocess.Popen(valkey.command(folder, port), stdout=subprocess.DEVNULL)
+        client = redis.Redis(port=port)
+        while process.poll() is None:
+            try:
+                if client.info("server")["process_id"] == process.pid:
+                    return process, client, port
+            except redis.ConnectionError:
+                pass
+            time.sleep(0.05)
+        client.close()
+    raise OSError("no port was left to a Valkey of ours")
+
+
 @pytest.fixture(scope="session")
 def valkey_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A running Valkey; use a key prefix or tenant of your own in it."""
     folder: Path = tmp_path_factory.mktemp("valkey")
-    port = ports.pick(1, ports.random_start())[0]
-    process = subprocess.Popen(valkey.command(folder, port), stdout=subprocess.DEVNULL)
-    client = redis.Redis(port=port)
+    process, client, port = _valkey(folder)
     try:
-        for _ in range(1200):
-            try:
-                client.ping()
-                break
-            except redis.ConnectionError:
-                time.sleep(0.05)
         yield f"redis://127.0.0.1:{port}"
     finally:
         client.close()

@@ -985,7 +985,7 @@ async def test_a_request_without_a_reader_ends_within_its_deadline(stack):
 
 
 async def start_process(stack, tenants_dir, valkey_url, **settings):
-    port = ports.pick(1, 23_000)[0]
+    port = ports.pick(1, ports.random_start())[0]
     environment = {f"SABUESO_{service.upper()}_ADDRESS": stack.grpc_address for service in DESCRIPTORS}
     environment |= {
         "SABUESO_HOST": "127.0.0.1",

@@ -569,7 +569,7 @@ async def test_a_stopped_service_goes_on_after_its_restart(house):
 async def test_a_killed_process_finishes_its_jobs_once_after_its_restart(house, valkey_url):
     text = "\n\n".join(f"# Part {n}\n\n" + f"word{n} " * 300 for n in range(40)).encode()
     house.embedding.open.clear()
-    port = ports.pick(1, 20_000 + secrets.randbelow(8_000))[0]
+    port = ports.pick(1, ports.random_start())[0]
     async with started(house, port) as (process, channel):
         jobs = [await submit(channel, text, document_id=f"d{n}", filename="d.md") for n in range(2)]
         await ended(channel, jobs[0], until=[pb.JOB_STATUS_EMBEDDING])

@@ -263,7 +263,7 @@ async def test_a_stream_that_is_left_stops():
 
 
 async def test_sigterm_lets_a_running_answer_finish():
-    (port,) = ports.pick(1, 29_000 + os.getpid() % 900)
+    (port,) = ports.pick(1, ports.random_start())
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SABUESO_")}
     environment |= {"SABUESO_HOST": "127.0.0.1", "SABUESO_PORT": str(port), "SABUESO_LATENCY_PROFILE": "h100-tp2"}
     process = await asyncio.create_subprocess_exec(
