@@ -25,6 +25,8 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
 from grpc.aio import AioRpcError
 
+# Statuses travel in trailing metadata, of which gRPC takes 16 kB in all: more, and the caller learns nothing.
+_MAX_MESSAGE_BYTES, _MAX_METADATA_BYTES = 2_000, 1_000
 DOMAIN = "sabueso"
 
 
@@ -139,17 +141,22 @@ _BY_REASON = {cls.reason: cls for cls in ALL}
 
 def to_status(error: ServiceError) -> status_pb2.Status:
     """Renders `error` as `google.rpc.Status`, always with one `ErrorInfo` (AIP-193)."""
-    details: list[Message] = [error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata)]
-    if isinstance(error, InvalidField) and "field" in error.metadata:
-        violation = error_details_pb2.BadRequest.FieldViolation(
-            field=error.metadata["field"], description=error.message
-        )
+    message = _cut(error.message, _MAX_MESSAGE_BYTES)
+    metadata = {name: _cut(value, _MAX_METADATA_BYTES) for name, value in error.metadata.items()}
+    details: list[Message] = [error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata)]
+    if isinstance(error, InvalidField) and "field" in metadata:
+        violation = error_details_pb2.BadRequest.FieldViolation(field=metadata["field"], description=message)
         details.append(error_details_pb2.BadRequest(field_violations=[violation]))
     if error.retry_after is not None:
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromTimedelta(error.retry_after)
         details.append(retry)
-    return _status(error.code, error.message, details)
+    return _status(error.code, message, details)
+
+
+def _cut(text: str, most: int) -> str:
+    encoded = text.encode(errors="replace")
+    return text if len(encoded) <= most else encoded[: most - 3].decode(errors="ignore") + "…"
 
 
 def internal_status() -> status_pb2.Status:

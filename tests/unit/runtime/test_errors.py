@@ -52,3 +52,11 @@ def test_silence_is_named_after_the_service(code, cls):
 
 def test_a_bug_elsewhere_is_not_explained():
     assert errors.from_rpc(as_rpc_error(errors.internal_status()), "sql_tool") is None
+
+
+def test_what_repeats_a_long_text_of_the_caller_still_fits_into_metadata():
+    status = errors.to_status(
+        errors.InvalidField("`" + "ñ" * 100_000 + "` is none.", field="x" * 100_000, hint="y" * 9_000)
+    )
+    assert status.ByteSize() < 8_000
+    assert status.message.endswith("…")
