@@ -26,7 +26,7 @@ from services.runtime import context
 _GUARDED = ("/v1/", "/mcp")
 _INTERNAL_BODY_BYTES = 32 * 1024 * 1024
 # Requests for a model, whose body says what they will cost; and whether a model writes something for them.
-_MODEL_ROUTES: Mapping[str, Writes] = {
+MODEL_ROUTES: Mapping[str, Writes] = {
     "/v1/chat/completions": "text",
     "/v1/completions": "text",
     "/v1/responses": "text",
@@ -115,14 +115,14 @@ class Admission:
         try:
             most_bytes = _INTERNAL_BODY_BYTES if caller.internal else caller.tenant.limits.body_bytes
             line.limit(most_bytes, self._terms.body_seconds)
-            if scope["method"] == "POST" and scope["path"] in _MODEL_ROUTES:
-                body = await bodies.read(receive, self._terms.body_seconds)
+            if scope["method"] == "POST" and scope["path"] in MODEL_ROUTES:
+                body = await bodies.read(receive, None if line.is_complete else self._terms.body_seconds)
                 receive = bodies.replayed(body, receive)
                 asked = bodies.parse(body, model_needed=scope["path"] != _MODEL_OPTIONAL)
                 state.update(body=body, asked=asked)
                 meter.model = self._resolve(asked.get("model") or "")
                 plan = self._plan(caller, meter.model)
-                needed = self._estimate(meter, asked, _MODEL_ROUTES[scope["path"]], plan, caller)
+                needed = self._estimate(meter, asked, MODEL_ROUTES[scope["path"]], plan, caller)
         except ApiError as error:
             problem = error
         if caller.internal:

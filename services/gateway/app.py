@@ -6,18 +6,20 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from services.gateway.access import admin as administration
 from services.gateway.access.admin import AdminApi
 from services.gateway.access.key_ring import KeyRing
-from services.gateway.admission import Admission, Terms
+from services.gateway.admission import MODEL_ROUTES, Admission, Terms
 from services.gateway.agent import Agent
 from services.gateway.chat import Chat
 from services.gateway.clients import Clients
 from services.gateway.collections import Collections
 from services.gateway.completions import Completions
+from services.gateway.conversations import Conversations
 from services.gateway.data_loads import DataLoads
+from services.gateway.direct import DirectRoutes
 from services.gateway.documents import Documents
 from services.gateway.edge import Edge
 from services.gateway.errors import HANDLERS, answer_failure
@@ -64,23 +66,21 @@ def create_app(
     """The application. Everything that it calls comes in here."""
     telling = telling or Telemetry()
     models = Models(clients, pool)
+    routes = _routes(clients, models, pool, agent, ledger, Status(readiness, limiter))
     app = FastAPI(
         title="sabueso",
         summary="True, cited answers from a company's own documents, its own databases and the public web.",
         description="OpenAI's API, with an agent under the model name `sabueso`. Send `Authorization: Bearer <key>`. "
         "The agent's tools are offered by the Model Context Protocol (streamable HTTP) at `/mcp`.",
         version="0.1.0",
-        routes=[
-            *_routes(clients, models, pool, agent, ledger, Status(readiness, limiter)),
-            *administration.routes(admin),
-            Route(PATH, mcp, methods=METHODS),
-        ],
+        routes=[*routes, *administration.routes(admin), Route(PATH, mcp, methods=METHODS)],
         middleware=[
             Middleware(Draining, shutdown=shutdown or Shutdown()),
             Middleware(Edge, access_log=telling.access_log),
             Middleware(Admission, keys=keys, limiter=limiter, terms=terms, resolve=models.resolve),
             Middleware(ModelCalls, known=pool.known, version=telling.conventions, content=telling.content),
             Middleware(GuardDoor, guards=guards or Guards()),
+            Middleware(DirectRoutes, routes=routes, paths=MODEL_ROUTES),
         ],
         exception_handlers={kind: answer_failure for kind in HANDLERS},
         redirect_slashes=False,
@@ -96,10 +96,11 @@ def create_app(
 
 def _routes(
     clients: Clients, models: Models, pool: ModelPools, agent: Agent, ledger: Ledger, status: Status
-) -> list[BaseRoute]:
+) -> list[APIRoute]:
     chat, responses, feedback = Chat(agent, pool), Responses(agent, pool), FeedbackEndpoint(ledger)
     search, uploads = Search(clients), Uploads(clients)
     documents, collections, loads = Documents(clients), Collections(clients), DataLoads(clients)
+    conversations = Conversations(clients)
     return [
         _route("POST", "/v1/chat/completions", chat.complete),
         _route("GET", "/v1/models", models.list_all),
@@ -121,6 +122,9 @@ def _routes(
         _route("POST", "/v1/data-loads", loads.create, status_code=204),
         _route("GET", "/v1/usage", status.usage),
         _route("POST", "/v1/responses", responses.create),
+        _route("DELETE", "/v1/responses/{response_id}", conversations.delete_response),
+        _route("DELETE", "/v1/conversations", conversations.delete_all),
+        _route("DELETE", "/v1/conversations/{conversation_id}", conversations.delete_one),
         _route("POST", "/v1/completions", Completions(pool).complete),
         _route("POST", "/v1/feedback", feedback.create, status_code=201),
         _route("GET", "/v1/feedback", feedback.list_all),

@@ -1,21 +1,21 @@
 """The outermost layer: request ids, security headers, traces, metrics, and an answer to every failure."""
 
+import contextlib
 import functools
 import logging
+import os
 import re
 import time
-import uuid
 from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import Counter, Gauge, Histogram
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.gateway.errors import INTERNAL, failure_of
 from services.gateway.line import HungUp, Line
-from services.gateway.telemetry import access_log
+from services.gateway.telemetry import access_log, tracing
 from services.runtime.api_keys import holds_key
 
 log = logging.getLogger(__name__)
@@ -25,6 +25,7 @@ _trace_context = TraceContextTextMapPropagator()
 _TRACE_HEADERS = (b"traceparent", b"tracestate")
 # Asked every few seconds by those who watch us.
 _QUIET, _no_tracer = ("/healthz", "/readyz", "/metrics"), trace.NoOpTracer()
+_no_span = contextlib.nullcontext(trace.INVALID_SPAN)
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{8,128}")
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 120)
@@ -57,6 +58,7 @@ class Edge:
         """`access_log`: whether each request is a line of the log."""
         self._app = app
         self._access_log = access_log
+        self._traces = tracing.is_on()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -69,11 +71,8 @@ class Edge:
         line = Line(scope, receive, answer.send)
         scope.setdefault("state", {}).update(line=line, request_id=answer.request_id, answer_headers=answer.headers)
         quiet = scope["path"] in _QUIET
-        span = (_no_tracer if quiet else _tracer).start_as_current_span(
-            scope["method"], _trace_context.extract(answer.trace), trace.SpanKind.SERVER,
-            record_exception=False,
-        )  # fmt: skip
-        with ACTIVE.track_inprogress(), span as current:
+        ACTIVE.inc()
+        with self._span(scope, answer, quiet=quiet) as current:
             try:
                 await line.serve(self._app(scope, line.receive, line.send))
             except HungUp:
@@ -82,9 +81,20 @@ class Edge:
             except Exception as error:
                 await self._answer_failure(error, answer, scope, line)
             finally:
+                ACTIVE.dec()
                 self._observe(answer, scope, quiet=quiet)
                 if current.is_recording():
                     _describe(current, scope, answer)
+                # It leads to the server's side of the request, which leads here: a tenth of all work would be to find
+                # such garbage.
+                del scope["state"]["line"]
+
+    def _span(self, scope: Scope, answer: "_Answer", *, quiet: bool) -> contextlib.AbstractContextManager[trace.Span]:
+        if not answer.trace and (quiet or not self._traces):
+            return _no_span
+        return (_no_tracer if quiet else _tracer).start_as_current_span(
+            scope["method"], _trace_context.extract(answer.trace), trace.SpanKind.SERVER, record_exception=False
+        )
 
     async def _answer_failure(self, error: Exception, answer: "_Answer", scope: Scope, line: Line) -> None:
         failure = failure_of(error)
@@ -145,7 +155,7 @@ class _Answer:
         self.trace = {name.decode(): headers[name].decode("latin-1") for name in _TRACE_HEADERS if name in headers}
         given = headers.get(b"x-request-id", b"").decode("latin-1")
         # It is logged: a key that somebody sends as one is not.
-        self.request_id = given if _SANE_ID.fullmatch(given) and not holds_key(given) else uuid.uuid4().hex
+        self.request_id = given if _SANE_ID.fullmatch(given) and not holds_key(given) else os.urandom(16).hex()
         self.headers: dict[str, str] = {"x-request-id": self.request_id, "x-content-type-options": "nosniff"}
         self.status = 500
         self.started = False
@@ -155,9 +165,8 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started, self.status = True, message["status"]
-            headers = MutableHeaders(scope=message)
-            for name, value in self.headers.items():
-                headers[name] = value
+            ours = {name.lower().encode("latin-1"): value.encode("latin-1") for name, value in self.headers.items()}
+            message["headers"] = [*(one for one in message["headers"] if one[0].lower() not in ours), *ours.items()]
         elif self.first_byte_seconds is None and message.get("body"):
             self.first_byte_seconds = time.perf_counter() - self.since
         await self._send(message)

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from services.gateway.errors import ApiError
+from services.gateway.incoming import incoming_of
 from services.gateway.streams.drain import shutdown_of, shutting_down
 
 Message = MutableMapping[str, Any]
@@ -32,6 +33,7 @@ class Line:
         self._receive = receive
         self._send = send
         self._shutdown = shutdown_of(scope)
+        self._incoming = incoming_of(scope)
         self._length = int(headers.get(b"content-length", b"0"))
         self._heard_all = not self._length and b"transfer-encoding" not in headers
         self._without_body = self._heard_all
@@ -41,9 +43,16 @@ class Line:
         self._received = 0
         self._started = False
         self._answered = False
-        self._refused = False
+        self._serving: asyncio.Task[Any] | None = None
+        self._cancellations = 0
+        self._listens = False
         self._listening: asyncio.Task[None] | None = None
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the whole body is known to be here, so that nobody needs to wait for it."""
+        return self._incoming is not None and self._incoming.complete
 
     def limit(self, most_bytes: int, silence_seconds: float | None = None) -> None:
         """Sets the largest body, and the longest wait for more of it. Raises a 413 at once when more is announced."""
@@ -56,7 +65,7 @@ class Line:
         if self._without_body:
             self._without_body = False
             return {"type": "http.request", "body": b"", "more_body": False}
-        if self._listening is not None:
+        if self._listens:
             await asyncio.shield(self._gone)
             return {"type": "http.disconnect"}
         self._asks_first = False
@@ -67,7 +76,7 @@ class Line:
         self._heard_all = not message.get("more_body", False)
         self._check(self._received)
         if self._heard_all:
-            self._listening = asyncio.create_task(self._listen())
+            self._begin_to_listen()
         return message
 
     async def send(self, message: Message) -> None:
@@ -86,47 +95,57 @@ class Line:
 
         Raises a 503 when the process ends before the answer has begun; a stream that has begun ends by itself.
         """
-        working = asyncio.ensure_future(work)
-
-        def give_up(_: "asyncio.Future[None]") -> None:
-            if not self._answered:
-                working.cancel()
+        # Not in a task of its own, which costs more than to tell one cancellation from another.
+        self._serving = asyncio.current_task()
 
         def refuse() -> None:
             if not self._started:
-                self._refused = working.cancel()
+                self._cancel()
 
-        self._gone.add_done_callback(give_up)
+        self._gone.add_done_callback(self._give_up)
         if self._heard_all:  # who sends no body is not read from otherwise
-            self._listening = asyncio.create_task(self._listen())
+            self._begin_to_listen()
         try:
             with self._shutdown.at_end(refuse):
-                await working
+                await work
         except asyncio.CancelledError as cancelled:
             raise self._meaning(cancelled) from None
         finally:
+            self._serving = None
+            if self._incoming is not None:
+                self._incoming.on_gone = None
             if self._listening is not None:
                 self._listening.cancel()
             self._gone.cancel()
 
+    def _give_up(self, gone: "asyncio.Future[None]") -> None:
+        if not self._answered and not gone.cancelled():
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self._serving is not None:
+            self._cancellations += self._serving.cancel()
+
     def _meaning(self, cancelled: asyncio.CancelledError) -> BaseException:
-        """Why the work was cancelled: by the client, by the end of the process, or with the task that waits for it."""
-        current = asyncio.current_task()
-        if current is None or not current.cancelling():
-            if self._gone.done() and not self._gone.cancelled():
-                return HungUp()
-            if self._refused:
-                return shutting_down()
-        return cancelled
+        """Why the work was cancelled: by the client, by the end of the process, or by whoever runs the task."""
+        current = self._serving
+        if current is None or not self._cancellations:
+            return cancelled
+        for _ in range(self._cancellations):
+            current.uncancel()
+        if current.cancelling():
+            return cancelled
+        return HungUp() if self._gone.done() and not self._gone.cancelled() else shutting_down()
 
     async def _hang_up(self, message: Message) -> Message:
-        if not self._gone.done():
-            self._gone.set_result(None)
+        self._note_gone()
         if not self._answered:
             await asyncio.get_running_loop().create_future()  # `serve` cancels this wait
         return message
 
     async def _more(self) -> Message:
+        if self.is_complete:
+            return await self._receive()
         # A client that is gone without a word would hold its place among the concurrent requests for ever.
         try:
             async with asyncio.timeout(self._silence_seconds):
@@ -143,9 +162,21 @@ class Line:
                 code="request_too_large",
             )
 
+    def _begin_to_listen(self) -> None:
+        self._listens = True
+        if self._incoming is None:
+            self._listening = asyncio.create_task(self._listen())
+            return
+        self._incoming.on_gone = self._note_gone
+        if self._incoming.gone:
+            self._note_gone()
+
     async def _listen(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        self._note_gone()
+
+    def _note_gone(self) -> None:
         if not self._gone.done():
             self._gone.set_result(None)
 

@@ -14,24 +14,30 @@ from services.gateway.errors import ApiError
 _ONCE = ("model", "max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of", "stream")
 # Letters that fold to one of theirs: some servers (all in Go) take `Model` for `model`, and the later of both.
 _FOLDED = frozenset(_ONCE)
-_ONCE_QUOTED = tuple(f'"{name}"'.encode() for name in _ONCE)
+_ONCE_QUOTED = re.compile(rb'"(model|max_(?:completion_|output_)?tokens|n|best_of|stream)(?=")')
 # Letters of those names, written as escapes (`_` is 5f, `a` to `z` are 61 to 7a); no encoder does so.
 _ESCAPED_LETTER = re.compile(rb"\\u00[567]")
 
 
-async def read(receive: Receive, seconds: float) -> bytes:
-    """The whole body. Raises a 408 when it is not there after `seconds`."""
-    chunks: list[bytes] = []
+async def read(receive: Receive, seconds: float | None) -> bytes:
+    """The whole body. Raises a 408 when it is not there after `seconds`; None: it is known to be there."""
+    if seconds is None:
+        return await _read(receive)
     try:
         async with asyncio.timeout(seconds):
-            while True:
-                message = await receive()
-                chunks.append(message.get("body", b""))
-                if not message.get("more_body", False):
-                    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            return await _read(receive)
     except TimeoutError:
         message = f"The body was not sent completely within {seconds:g} s."
         raise ApiError(408, message, code="request_timeout", headers={"Connection": "close"}) from None
+
+
+async def _read(receive: Receive) -> bytes:
+    chunks: list[bytes] = []
+    while True:
+        message = await receive()
+        chunks.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
@@ -68,7 +74,8 @@ def parse(body: bytes, *, model_needed: bool) -> dict[str, Any]:
 
 def _may_repeat(body: bytes) -> bool:
     """Whether a name that counts may be there twice. Quick, and seldom wrong; only then is the body read again."""
-    return any(body.count(name) > 1 for name in _ONCE_QUOTED) or _ESCAPED_LETTER.search(body) is not None
+    found: list[bytes] = _ONCE_QUOTED.findall(body)
+    return len(set(found)) < len(found) or _ESCAPED_LETTER.search(body) is not None
 
 
 def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:

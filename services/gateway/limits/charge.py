@@ -104,6 +104,5 @@ class Charge:
                 if reserved and not meter.completion_tokens:
                     return Spent(as_reserved=True)
         aside = meter.reserved_tokens if reserved else 0
-        REFUNDED.inc(max(0, aside - tokens))
-        OVERSPENT.inc(max(0, tokens - aside))
+        (REFUNDED if aside > tokens else OVERSPENT).inc(abs(aside - tokens))
         return Spent(tokens, tokens)

@@ -63,7 +63,9 @@ def plan_for(tenant: Tenant, principal: str, key_limits: Ceilings, model: str = 
 
 def _limited(model: str, limits: Limits) -> str:
     """The name under which a model has limits, with its revision or without; empty when it has none."""
-    return next((name for name in (model, model.partition("@")[0]) if name in limits.models), "")
+    if not (limited := limits.models):
+        return ""
+    return next((name for name in (model, model.partition("@")[0]) if name in limited), "")
 
 
 class Plans:

@@ -1,6 +1,5 @@
 """Runs scripts in Valkey or Redis."""
 
-import asyncio
 import hashlib
 import logging
 import time
@@ -31,18 +30,17 @@ class Script:
 class Scripts:
     """The scripts of one store."""
 
-    def __init__(self, store: Store, timeout_seconds: float) -> None:
-        """`timeout_seconds`: for the answer to one call."""
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._timeout_seconds = timeout_seconds
         self._takes_digests = True
 
-    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Part]) -> list[Any]:
-        """A script's answer. Raises StoreLost."""
+    async def run(
+        self, script: Script, keys: Sequence[str], arguments: Sequence[Part], *, at_once: bool = False
+    ) -> list[Any]:
+        """A script's answer. `at_once`: it is sent before anything else is done. Raises StoreLost."""
         since = time.perf_counter()
         try:
-            async with asyncio.timeout(self._timeout_seconds):
-                return cast(list[Any], await self._evaluate(script, keys, arguments))
+            return cast(list[Any], await self._evaluate(script, keys, arguments, at_once))
         except TimeoutError as error:
             self._store.drop()
             raise StoreLost("timeout") from error
@@ -55,10 +53,10 @@ class Scripts:
         """The next script goes over another connection."""
         self._store.drop()
 
-    async def _evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[Part]) -> Any:
+    async def _evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[Part], at_once: bool) -> Any:
         if self._takes_digests:
             try:
-                return await self._store.call("EVALSHA", script.sha, len(keys), *keys, *arguments)
+                return await self._store.call("EVALSHA", script.sha, len(keys), *keys, *arguments, at_once=at_once)
             except NoScriptError:
                 pass  # the store was restarted, or told to forget
             except ResponseError as error:

@@ -30,9 +30,9 @@ class ValkeyLimiter:
 
     degraded = False
 
-    def __init__(self, store: Store, *, timeout_seconds: float, lease_seconds: float = 30) -> None:
-        """`timeout_seconds` for one answer of the store; leases are renewed every third of `lease_seconds`."""
-        self._scripts = Scripts(store, timeout_seconds)
+    def __init__(self, store: Store, *, lease_seconds: float = 30) -> None:
+        """Leases are renewed every third of `lease_seconds`."""
+        self._scripts = Scripts(store)
         self._lease_seconds = lease_seconds
         self._lease_us = int(lease_seconds * 1e6)
         self._open: dict[str, Receipt] = {}
@@ -62,7 +62,8 @@ class ValkeyLimiter:
                 keys.append(limit.store_key(receipt.tenant))
                 arguments += limit.kind, limit.most, units
         if len(keys) > 1:
-            await self._scripts.run(_SETTLE, keys, arguments)
+            # Whoever is told that the request has ended, and asks another gateway, finds it settled.
+            await self._scripts.run(_SETTLE, keys, arguments, at_once=True)
 
     def forget(self, lease: str) -> None:
         """Renews a lease no more: unless it is settled, it expires."""
@@ -134,9 +135,12 @@ def _standing(limit: Limit, row: list[int]) -> Standing:
 async def valkey_limiter(
     url: str, *, timeout_seconds: float, lease_seconds: float = 30, cluster: bool = False
 ) -> AsyncGenerator[ValkeyLimiter]:
-    """A limiter on its own connections, renewing its leases until the end of the block."""
-    async with _connected(url, cluster) as store:
-        limiter = ValkeyLimiter(store, timeout_seconds=timeout_seconds, lease_seconds=lease_seconds)
+    """A limiter on its own connections, renewing its leases until the end of the block.
+
+    `timeout_seconds`: for one answer of the store.
+    """
+    async with _connected(url, timeout_seconds, cluster) as store:
+        limiter = ValkeyLimiter(store, lease_seconds=lease_seconds)
         renewing = asyncio.create_task(limiter.keep_renewing())
         try:
             yield limiter
@@ -146,16 +150,16 @@ async def valkey_limiter(
 
 
 @asynccontextmanager
-async def _connected(url: str, cluster: bool) -> AsyncGenerator[Store]:
+async def _connected(url: str, timeout_seconds: float, cluster: bool) -> AsyncGenerator[Store]:
     # No retries: an answer that got lost may have been counted.
     if cluster:
         client = RedisCluster.from_url(url, socket_timeout=None, retry=Retry(NoBackoff(), 0))
         try:
-            yield Cluster(client)
+            yield Cluster(client, timeout_seconds)
         finally:
             await client.aclose()
     else:
-        channel = Channel(connection_pool(url, protocol=2))
+        channel = Channel(connection_pool(url, protocol=2), timeout_seconds)
         try:
             yield channel
         finally:

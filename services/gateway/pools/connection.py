@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         self._reply: Reply | None = None
-        self._parser: Any = None
+        self._parser: Any = httptools.HttpResponseParser(self)
         self._head_bytes = 0
         self._until_closed = False
         self._paused = False
@@ -167,7 +167,6 @@ class Connection(asyncio.Protocol):
         """Sends a request; the reply's `head` is done when its answer begins."""
         transport = cast(asyncio.Transport, self._transport)
         reply = self._reply = Reply(self)
-        self._parser = httptools.HttpResponseParser(self)
         self._head_bytes = 0
         if self.closed:
             reply.fail(ConnectionLost("closed", any_byte=False))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from opentelemetry import propagate
+from opentelemetry import propagate, trace
 from starlette.datastructures import Headers
 
 from services.gateway.access.headers import is_reserved
@@ -29,10 +29,11 @@ def forwarded(headers: Headers, request_id: str) -> list[tuple[bytes, bytes]]:
         for name, value in headers.raw
         if name not in _NOT_FORWARDED and name not in named and not is_reserved(name)
     ]
-    # The gateway's own place in the trace, or the client's where this process traces nothing.
-    trace: dict[str, str] = {}
-    propagate.inject(trace)
-    kept += [(name.encode(), value.encode()) for name, value in trace.items()]
+    if trace.get_current_span() is not trace.INVALID_SPAN:
+        # The gateway's own place in the trace, or the client's where this process traces nothing.
+        place: dict[str, str] = {}
+        propagate.inject(place)
+        kept += [(name.encode(), value.encode()) for name, value in place.items()]
     kept += [(b"accept-encoding", b"identity"), (b"x-request-id", request_id.encode("latin-1"))]
     return kept
 

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -115,17 +116,18 @@ class ModelPools:
         """
         served = self.resolve(model)
         await self._check(caller, model, served)
-        body: bytes = request.state.body
+        state: MutableMapping[str, Any] = request.scope["state"]
+        body: bytes = state["body"]
         if served != model:
             body = renamed(body, served)
-        meter: Meter = request.state.meter
+        meter: Meter = state["meter"]
         meter.model = meter.model or served
-        request.state.routing = routing = Routing()
+        state["routing"] = routing = Routing()
         call = Call(
             model=served,
-            outgoing=outgoing(path, body, request.state.asked),
-            headers=forwarded(request.headers, request.state.request_id),
-            asked=request.state.asked,
+            outgoing=outgoing(path, body, state["asked"]),
+            headers=forwarded(request.headers, state["request_id"]),
+            asked=state["asked"],
             tenant=caller.tenant.id,
             meter=meter,
             may_call=caller.may_call,

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
@@ -45,21 +45,29 @@ async def answer(
     `opening` is cancelled, or what it opened is closed, when the request ends.
     """
     relay = _Relay(outgoing, meter)
-    task = asyncio.ensure_future(opening)
-    request = asyncio.current_task()
-    if request is not None:  # should the client go before the response is sent, nobody else ends it
-        request.add_done_callback(lambda _: relay.abandon(task))
     if outgoing.streamed:
+        task = asyncio.ensure_future(opening)
+        _when_over(lambda: relay.abandon_opening(task))
         done, _ = await asyncio.wait({task}, timeout=keep_alive_seconds)
         if not done:
             return Pieces(relay.late(task), 200, HEADERS, MEDIA_TYPE, keep_alive_seconds=keep_alive_seconds)
-    opened = await task
+        opened = await task
+    else:
+        opened = await opening
+        _when_over(lambda: relay.abandon(opened))
     headers = _returned(opened.upstream.headers)
     if opened.framer is None:
         return Pieces(relay.body(opened), opened.upstream.status, headers)
     headers.pop("content-length", None)
     events = relay.stream(opened, opened.framer)
     return Pieces(events, opened.upstream.status, headers | HEADERS, keep_alive_seconds=keep_alive_seconds)
+
+
+def _when_over(call: Callable[[], None]) -> None:
+    """Should the client go before the response is sent, nobody else ends what was opened for it."""
+    request = asyncio.current_task()
+    if request is not None:
+        request.add_done_callback(lambda _: call())
 
 
 class _Relay:
@@ -72,12 +80,17 @@ class _Relay:
         self._closed = False
         self._closing: asyncio.Task[None] | None = None
 
-    def abandon(self, task: "asyncio.Future[Opened]") -> None:
+    def abandon(self, opened: Opened) -> None:
         """Ends what is still open when the request is over. Does not wait for it."""
+        if not self._closed:
+            self._closing = asyncio.ensure_future(self._close(opened, "abandoned"))
+
+    def abandon_opening(self, task: "asyncio.Future[Opened]") -> None:
+        """The same of what may not be open yet."""
         if not task.done():
             task.cancel()
-        elif not task.cancelled() and task.exception() is None and not self._closed:
-            self._closing = asyncio.ensure_future(self._close(task.result(), "abandoned"))
+        elif not task.cancelled() and task.exception() is None:
+            self.abandon(task.result())
 
     async def late(self, task: "asyncio.Future[Opened]") -> AsyncGenerator[bytes]:
         """A stream whose headers have gone out before there was anything to say."""

@@ -28,4 +28,7 @@ def note(state: MutableMapping[str, Any], facts: Mapping[str, Any], *, quiet: bo
         if meter.dispatched or meter.exact:
             line["input_tokens"], line["output_tokens"] = meter.prompt_tokens, meter.completion_tokens
             line["tokens_exact"] = meter.exact
-    log.log(level, "request", extra=line)
+    # As `log.log` does, but for looking up who calls it.
+    record = logging.LogRecord(log.name, level, "", 0, "request", None, None)
+    record.__dict__.update(line)
+    log.handle(record)

@@ -8,7 +8,12 @@ from http import HTTPStatus
 from typing import Any, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.types import Scope
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from services.gateway.incoming import Incoming, incoming_of
+from services.gateway.sending import Sending
 
 log = logging.getLogger("sabueso.access")
 
@@ -38,6 +43,8 @@ class Http(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._expect_nothing()
+        if self._is_busy and (incoming := incoming_of(cast(Scope, self.cycle.scope))) is not None:
+            incoming.leave()
 
     def data_received(self, data: bytes) -> None:
         """As asyncio's."""
@@ -62,6 +69,8 @@ class Http(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         if not self._repeats_head:
             super().on_message_begin()
+            self._incoming = Incoming()
+            cast(dict[str, Any], self.scope)["state"]["incoming"] = self._incoming
 
     def on_url(self, url: bytes) -> None:
         if not self._repeats_head:
@@ -86,6 +95,13 @@ class Http(HttpToolsProtocol):
         if not self.parser.should_upgrade():
             self._bytes_without_content = 0
             super().on_message_complete()
+            self._incoming.complete = True
+            if not self.pipeline:
+                self.flow.resume_reading()  # nothing more is to be held back, and a hang-up to be heard
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        cast(Any, cycle).send = Sending(cycle, self.loop).send
+        super()._start_asgi_task(cycle, app)
 
     @property
     def _is_busy(self) -> bool:

@@ -5,18 +5,22 @@ and fallbacks are one call to the client, and so one span, from the request to t
 """
 
 import asyncio
+import contextlib
+import functools
 import re
 import time
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from opentelemetry import trace
+from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.gateway.answer import AGENT
 from services.gateway.errors import failure_of
 from services.gateway.metering import Meter
 from services.gateway.telemetry import conventions as names
+from services.gateway.telemetry import tracing
 from services.gateway.telemetry.content import Recorded, input_messages
 from services.gateway.telemetry.conventions import VERSIONS, Conventions, Version
 from services.gateway.telemetry.metrics import (
@@ -37,6 +41,18 @@ _TOKEN = re.compile(
 _ERROR = re.compile(rb'data: ?\{"error":|"type": ?"(?:response\.failed|error)"')
 _ERROR_CODE = re.compile(rb'"code": ?"([a-z_]{1,64})"')
 _LONGEST_NAME = 100
+_nothing = contextlib.nullcontext()
+
+
+# Finding a series by its labels costs more than observing it. Names are few: ModelNames sees to it.
+@functools.lru_cache(maxsize=4096)
+def _request_seconds(operation: str, model: str, outcome: str) -> Histogram:
+    return REQUEST_SECONDS.labels(operation, model, outcome)
+
+
+@functools.lru_cache(maxsize=4096)
+def _tokens(model: str, kind: str) -> Counter:
+    return TOKENS.labels(model, kind)
 
 
 class ModelCalls:
@@ -50,6 +66,7 @@ class ModelCalls:
         self._names = ModelNames(lambda name: name == AGENT or known(name))
         self._conventions = VERSIONS[version]
         self._content = content
+        self._traces = tracing.is_on()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: MutableMapping[str, Any] = scope.get("state", {})
@@ -59,9 +76,9 @@ class ModelCalls:
         meter: Meter = state["meter"]
         if meter.model == AGENT:
             operation = self._conventions.agent_operation
-        call = _Call(self._conventions, operation, state, self._content)
+        call = _Call(self._conventions, operation, state, self._content, traced=self._traces)
         try:
-            with trace.use_span(call.span, record_exception=False, set_status_on_exception=False):
+            with call.current():
                 await self._app(scope, receive, call.through(send))
         except asyncio.CancelledError:
             call.failure = "cancelled"
@@ -77,7 +94,13 @@ class _Call:
     """One of them. `failure`: why it failed, empty if it did not."""
 
     def __init__(
-        self, conventions: Conventions, operation: str, state: MutableMapping[str, Any], content: bool
+        self,
+        conventions: Conventions,
+        operation: str,
+        state: MutableMapping[str, Any],
+        content: bool,
+        *,
+        traced: bool,
     ) -> None:
         self._conventions, self._operation, self._state = conventions, operation, state
         self._meter: Meter = state["meter"]
@@ -86,11 +109,19 @@ class _Call:
         self._status, self._streamed = 0, False
         self._recorded = Recorded() if content else None
         self.failure = ""
-        self.span = _tracer.start_span(
-            f"{operation} {self._meter.model[:_LONGEST_NAME]}".strip(),
-            kind=trace.SpanKind.CLIENT,
-            attributes=self._asked(state["asked"]),
-        )
+        self.span = trace.INVALID_SPAN
+        if traced:
+            self.span = _tracer.start_span(
+                f"{operation} {self._meter.model[:_LONGEST_NAME]}".strip(),
+                kind=trace.SpanKind.CLIENT,
+                attributes=self._asked(state["asked"]),
+            )
+
+    def current(self) -> contextlib.AbstractContextManager[object]:
+        """The block in which the span is the current one, if there is one."""
+        if not self.span.get_span_context().is_valid:
+            return _nothing
+        return trace.use_span(self.span, record_exception=False, set_status_on_exception=False)
 
     def through(self, send: Send) -> Send:
         """`send`, observed."""
@@ -149,7 +180,7 @@ class _Call:
         label = known.label_of(meter.model, answered=bool(self._status and not self.failure))
         self._state["model_label"] = label
         outcome = "cancelled" if self.failure == "cancelled" else "error" if self.failure else "ok"
-        REQUEST_SECONDS.labels(self._operation, label, outcome).observe(took)
+        _request_seconds(self._operation, label, outcome).observe(took)
         self._count(label)
         self._describe(label)
         self.span.end()
@@ -158,8 +189,8 @@ class _Call:
         meter = self._meter
         spent = meter.dispatched or meter.exact  # the agent's own turns were dispatched as requests of their own
         if spent and not (self.failure and not meter.completion_tokens):
-            TOKENS.labels(label, "input").inc(meter.prompt_tokens)
-            TOKENS.labels(label, "output").inc(meter.completion_tokens)
+            _tokens(label, "input").inc(meter.prompt_tokens)
+            _tokens(label, "output").inc(meter.completion_tokens)
         if self._first_token:
             FIRST_TOKEN_SECONDS.labels(label).observe(self._first_token - self._since)
             if not self.failure and meter.completion_tokens > 1:

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from services.gateway.errors import ApiError
+from services.gateway.incoming import Incoming
 from services.gateway.line import HungUp, Line
 from services.gateway.streams.drain import Shutdown
 
@@ -173,3 +174,90 @@ async def test_after_the_end_nothing_begins():
     line = Line({"headers": (CHUNKED,), "state": {"shutdown": shutdown}}, wire.receive, wire.send)
     with pytest.raises(ApiError):
         await asyncio.wait_for(line.serve(asyncio.sleep(60)), 30)
+
+
+class OurServer(Wire):
+    """Our own server, which says more of a request than ASGI does."""
+
+    def __init__(self, *messages):
+        super().__init__(*messages)
+        self.incoming = Incoming()
+
+    def line(self, *headers):
+        return Line({"headers": headers, "state": {"incoming": self.incoming}}, self.receive, self.send)
+
+
+@pytest.mark.parametrize("headers", [(CHUNKED,), ()])
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_our_server_tells_of_a_hang_up(headers, when):
+    wire = OurServer(part(b"x" if headers else b""))
+    line = wire.line(*headers)
+    if when == "before":
+        wire.incoming.leave()
+
+    async def work():
+        await line.receive()
+        wire.incoming.leave()
+        wire.incoming.leave()
+        await asyncio.sleep(60)
+
+    with pytest.raises(HungUp):
+        await line.serve(work())
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_after_the_answer_a_hang_up_is_heard_and_cancels_nothing():
+    wire = OurServer(part(b"x"))
+    line = wire.line(CHUNKED)
+    heard = []
+
+    async def work():
+        await line.receive()
+        await line.send(END)
+        wire.incoming.leave()
+        heard.append(await line.receive())
+
+    await line.serve(work())
+    assert heard == [{"type": "http.disconnect"}]
+    wire.incoming.leave()
+
+
+async def test_a_body_that_is_known_to_be_here_needs_no_timer():
+    wire = OurServer(part(b"x"))
+    line = wire.line(CHUNKED)
+    assert not line.is_complete
+    wire.incoming.complete = True
+    assert line.is_complete
+    line.limit(10, silence_seconds=1e-9)
+    assert await line.receive() == part(b"x")
+
+
+async def test_a_hang_up_at_the_moment_of_the_end_harms_nobody_after_it():
+    wire = OurServer(part(b"x"))
+    line = wire.line(CHUNKED)
+
+    async def work():
+        await line.receive()
+        wire.incoming.leave()  # heard of in the next moment, and this is the last one
+
+    await line.serve(work())
+    await asyncio.sleep(0.01)
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_who_cancels_the_task_is_heard_though_the_client_left_too():
+    wire = OurServer(part(b"x"))
+    line = wire.line(CHUNKED)
+    waiting = asyncio.Event()
+
+    async def work():
+        await line.receive()
+        waiting.set()
+        await asyncio.sleep(60)
+
+    serving = asyncio.create_task(line.serve(work()))
+    await waiting.wait()
+    serving.cancel()
+    wire.incoming.leave()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
