@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from services.understudy.evidence import Findings, Page, Passage, clean, gives_orders
+from services.understudy.evidence import Findings, Page, Passage, Reply, clean, gives_orders
 from services.understudy.extract import Asked, extract, shorten
 from services.understudy.intent import Part, recurring
 from services.understudy.recurrence import recurring_clauses
@@ -60,6 +60,7 @@ def compose(question: str, parts: Sequence[Part], found: Findings, schema: Schem
         blocks.append(text)
     if Need.WEB.value in found.searched:
         blocks.append(_web(_about(Need.WEB, parts, question), found.pages, spoken))
+    blocks += [_replied(one) for one in found.replies if not gives_orders(fold(one.text))]
     for tool in sorted(failed - found.searched):
         name = say.get(tool, tool)
         blocks.append(_capitalised(say["failed"].format(tool=name)))
@@ -123,6 +124,11 @@ def _closed(text: str, marks: str) -> str:
     """The sentence with its marks before the full stop."""
     body = text.strip().rstrip(".;:,")
     return f"{body} {marks}." if marks else f"{body}."
+
+
+def _replied(reply: Reply) -> str:
+    """What another tool said, in its own words."""
+    return f"{reply.tool}: {_closed(shorten(clean(reply.text)), f'[{reply.number}]' if reply.number else '')}"
 
 
 def _web(question: str, pages: Sequence[Page], spoken: str) -> str:

@@ -4,7 +4,7 @@ import ast
 import re
 from decimal import Decimal, DivisionByZero, InvalidOperation
 
-from services.understudy.quantities import parse_number
+from services.runtime.expressions.quantities import parse_number
 from services.understudy.words import fold
 
 _ARITHMETIC = re.compile(

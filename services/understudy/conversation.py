@@ -1,15 +1,21 @@
 """What a turn is about: the question, the tools on offer, and what was called and found for it so far."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from services.understudy.dates import date_ranges
-from services.understudy.quantities import comparisons
+from services.runtime.expressions.dates import date_ranges
+from services.runtime.expressions.quantities import comparisons
 from services.understudy.words import content, fold
 
+# What an agent puts after a question that leans on what was found before it.
+_GIVEN = re.compile(r"\s*<earlier_steps>(?P<found>.*)</earlier_steps>\s*$", re.DOTALL)
+_TOOLS = re.compile(r"<tools>(?P<lines>.*?)</tools>", re.DOTALL)
+# A message on the user's side that asks nothing: it is time to answer.
+_NO_QUESTION = re.compile(r"^\[No more tools", re.MULTILINE)
 _FOLLOW_UP = re.compile(r"^\W*(?:y|and|what about|how about|que hay de|and what about|o|or)\b")
 
 
@@ -32,13 +38,19 @@ class Call:
 
 @dataclass(frozen=True)
 class Conversation:
-    """One turn. `rounds` are the calls of each assistant message since the question, `results` (tool, content)."""
+    """One turn. `rounds` are the calls of each assistant message since the question, `results` (tool, content).
+
+    `given`: what was found before the question was asked, which it may lean on; untrusted text. `described`: tools that
+    a system message tells of, for agents that have their calls written as JSON.
+    """
 
     question: str
     earlier: str
     rounds: tuple[tuple[Call, ...], ...]
     results: tuple[tuple[str, str], ...]
     turn: int
+    given: str = ""
+    described: tuple[Tool, ...] = ()
 
     @property
     def whole_question(self) -> str:
@@ -73,7 +85,7 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     What the user's side says right after a tool's result, such as that it is time to answer, is no question of its own.
     """
     asked = [index for index, message in enumerate(messages) if message.role == "user" and message.text.strip()]
-    while len(asked) > 1 and messages[asked[-1] - 1].role == "tool":
+    while len(asked) > 1 and _asks_nothing(messages, asked[-1]):
         asked.pop()
     last = asked[-1] if asked else -1
     after = messages[last + 1 :]
@@ -82,10 +94,32 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     results = tuple(
         (names.get(message.call_id) or message.name, message.text) for message in after if message.role == "tool"
     )
+    question = messages[last].text if asked else ""
+    given = _GIVEN.search(question)
     return Conversation(
-        question=messages[last].text if asked else "",
+        question=question[: given.start()] if given else question,
         earlier=messages[asked[-2]].text if len(asked) > 1 else "",
         rounds=rounds,
         results=results,
         turn=sum(message.role == "assistant" for message in after),
+        given=given["found"] if given else "",
+        described=tuple(tool for message in messages if message.role == "system" for tool in _described(message.text)),
     )
+
+
+def _described(text: str) -> list[Tool]:
+    """Tools that stand between marks, each a line of JSON."""
+    found = _TOOLS.search(text)
+    tools: list[Tool] = []
+    for line in found["lines"].splitlines() if found else ():
+        try:
+            tool: Any = json.loads(line)
+            tools.append(Tool(str(tool["name"]), str(tool["description"]), dict(tool["parameters"])))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            continue
+    return tools
+
+
+def _asks_nothing(messages: Sequence[Message], index: int) -> bool:
+    """Whether what the user's side says is about how to go on."""
+    return messages[index - 1].role == "tool" or bool(_NO_QUESTION.search(messages[index].text))

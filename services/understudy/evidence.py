@@ -41,6 +41,15 @@ class Page:
 
 
 @dataclass(frozen=True)
+class Reply:
+    """What any other tool said."""
+
+    number: int
+    tool: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Failure:
     """A tool that did not answer, and what it said of the reason."""
 
@@ -56,6 +65,7 @@ class Findings:
     rows: tuple[Rows, ...] = ()
     pages: tuple[Page, ...] = ()
     failures: tuple[Failure, ...] = ()
+    replies: tuple[Reply, ...] = ()
     searched: frozenset[str] = frozenset()
 
 
@@ -65,9 +75,10 @@ def read_findings(results: Sequence[tuple[str, str]]) -> Findings:
     rows: dict[int, Rows] = {}
     pages: dict[int, Page] = {}
     failures: list[Failure] = []
+    replies: dict[int, Reply] = {}
     searched: set[str] = set()
     for tool, content in results:
-        body = _object(content)
+        body = json_within(content)
         if "error" in body:
             failures.append(Failure(_text(body.get("tool")) or tool, _text(body["error"])))
         elif "passages" in body:
@@ -84,10 +95,20 @@ def read_findings(results: Sequence[tuple[str, str]]) -> Findings:
         elif "columns" in body:
             searched.add("sql_query")
             rows.setdefault(_number(body), _rows(body))
+        elif "text" in body:
+            searched.add(tool)
+            replies.setdefault(
+                _number(body), Reply(_number(body), _text(body.get("tool")) or tool, _text(body["text"]))
+            )
         else:
             failures.append(Failure(tool, "the result cannot be read"))
     return Findings(
-        tuple(passages.values()), tuple(rows.values()), tuple(pages.values()), tuple(failures), frozenset(searched)
+        tuple(passages.values()),
+        tuple(rows.values()),
+        tuple(pages.values()),
+        tuple(failures),
+        tuple(replies.values()),
+        frozenset(searched),
     )
 
 
@@ -103,12 +124,15 @@ def _rows(body: Mapping[str, Any]) -> Rows:
     return Rows(_number(body), columns, rows, body.get("truncated") is True)
 
 
-def _object(content: str) -> Mapping[str, Any]:
-    try:
-        body = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-    return cast(Mapping[str, Any], body) if isinstance(body, dict) else {}
+def json_within(content: str) -> Mapping[str, Any]:
+    """The JSON object that a text is, or that stands between marks of where it came from; empty where there is none."""
+    for text in (content, content[content.find("{") : content.rfind("}") + 1]):
+        try:
+            body = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        return cast(Mapping[str, Any], body) if isinstance(body, dict) else {}
+    return {}
 
 
 def _list(value: Any) -> list[Any]:

@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from datetime import date
 
+from services.runtime.expressions.dates import date_ranges
+from services.runtime.expressions.quantities import comparisons
 from services.understudy.arithmetic import arithmetic
-from services.understudy.dates import date_ranges
-from services.understudy.quantities import comparisons
 from services.understudy.schema_words import SchemaWords
 from services.understudy.signs import Need, sign_scores
 from services.understudy.words import content, fold, stem

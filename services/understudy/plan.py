@@ -7,12 +7,12 @@ from datetime import date
 from functools import lru_cache
 from typing import Any, cast
 
+from services.runtime.expressions.dates import date_ranges
+from services.runtime.expressions.quantities import comparisons
 from services.understudy.conversation import Call, Tool
-from services.understudy.dates import date_ranges
 from services.understudy.extract import FRAME
 from services.understudy.glossary import counterpart
 from services.understudy.intent import Part, need_of, points_back, recurring, split
-from services.understudy.quantities import comparisons
 from services.understudy.schema_reader import Schema, read_schema
 from services.understudy.schema_words import words_of
 from services.understudy.signs import Need
@@ -81,7 +81,8 @@ def _call(
 ) -> Call | None:
     need = part.need
     if need is Need.SQL and need.value in tools:
-        statement = write_sql(part.text, schema, today)
+        pointed = f'{part.text} "{names[0]}"' if names and points_back(part.text) else part.text
+        statement = write_sql(pointed, schema, today)
         if statement is not None:
             return _json(need.value, {"query": statement.sql, "params": statement.params})
         need = Need.DOCUMENTS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from services.understudy import search_queries
+from services.understudy import judgement, plan_forms, search_queries
 from services.understudy.answer import compose, no_tool_text
 from services.understudy.conversation import Call, Conversation, Tool
 from services.understudy.evidence import Findings, read_findings
@@ -20,6 +20,7 @@ from services.understudy.words import language
 
 # Every planned call is made once, so this is only for callers that make calls of their own.
 _MAX_ROUNDS = 8
+_FORMS = (search_queries.write, plan_forms.write, judgement.write)
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def decide(conversation: Conversation, tools: Sequence[Tool], choice: Choice, to
     offered = {} if choice.mode == "none" else {tool.name: tool for tool in tools}
     if choice.mode == "named":
         return Reply(calls=(_call_of(offered[choice.named], question),))
-    schema = schema_of({tool.name: tool for tool in tools})
+    schema = schema_of({tool.name: tool for tool in (*conversation.described, *tools)})
     parts = read_parts(question, schema)
     found = read_findings(conversation.results)
     calls = _open_calls(conversation, parts, question, offered, found, today)
@@ -59,7 +60,10 @@ def decide(conversation: Conversation, tools: Sequence[Tool], choice: Choice, to
     if choice.json_schema is not None:
         if not choice.json_schema:
             return Reply("{}")
-        written = search_queries.write(conversation, choice.json_schema)
+        if _is_tool_plan(choice.json_schema):
+            return _planned_calls(decide(conversation, conversation.described, Choice(), today))
+        forms = (write(conversation, choice.json_schema) for write in _FORMS)
+        written = next((one for one in forms if one is not None), None)
         if written is not None:
             return Reply(json.dumps(written, ensure_ascii=False))
         value = fill(choice.json_schema, question, [part for part, _ in split(question)])
@@ -70,6 +74,16 @@ def decide(conversation: Conversation, tools: Sequence[Tool], choice: Choice, to
     if needs and offered:
         return Reply(no_tool_text(needs, spoken))
     return Reply(talk(conversation.question, spoken))
+
+
+def _is_tool_plan(schema: Mapping[str, Any]) -> bool:
+    """Whether the form is a turn with tools as JSON: calls, or an answer."""
+    return set(schema.get("properties") or ()) == {"thought", "calls", "answer"}
+
+
+def _planned_calls(turn: Reply) -> Reply:
+    calls = [{"tool": call.name, "arguments": json.loads(call.arguments)} for call in turn.calls]
+    return Reply(json.dumps({"thought": "", "calls": calls, "answer": turn.text}, ensure_ascii=False))
 
 
 def _open_calls(
@@ -86,9 +100,10 @@ def _open_calls(
     if len(conversation.rounds) >= _MAX_ROUNDS:
         return []
     names = [str(value) for rows in found.rows for row in rows.rows[:1] for value in row if isinstance(value, str)][:3]
+    given = plan_forms.names_given(conversation.given)
     for stage in range(max((part.stage for part in parts), default=0) + 1):
         left: list[Call] = []
-        for call in calls_for(parts, stage, question, offered, today, names if stage else ()):
+        for call in calls_for(parts, stage, question, offered, today, [*given, *(names if stage else ())]):
             if made[call.name]:
                 made[call.name] -= 1
             else:

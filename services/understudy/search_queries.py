@@ -57,13 +57,13 @@ def write(conversation: Conversation, schema: Mapping[str, Any]) -> dict[str, An
 def _passage(conversation: Conversation) -> dict[str, Any]:
     text = conversation.question
     spoken = language(text)
-    others = [other for word in _telling(text) for other in synonyms(fold(word), spoken)]
-    words = ", ".join(dict.fromkeys([*others, *_telling(text)][:_MAX_WORDS]))
+    others = [other for word in telling(text) for other in synonyms(fold(word), spoken)]
+    words = ", ".join(dict.fromkeys([*others, *telling(text)][:_MAX_WORDS]))
     return {"hypothetical_passage": _FRAMES[spoken]["passage"].format(topic=_topic(text), words=words)}
 
 
 def _paraphrases(conversation: Conversation) -> dict[str, Any]:
-    return {"paraphrases": _reworded(conversation.question)}
+    return {"paraphrases": reworded(conversation.question)}
 
 
 def _sub_questions(conversation: Conversation) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _next_search(conversation: Conversation) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError):
         return {"sufficient": True, "next_query": ""}
     known = set(stems(found))
-    wanted = _telling(question)
+    wanted = telling(question)
     missing = [word for word in wanted if not all(_occurs(one, known) for one in stems(word))]
     if not wanted or len(missing) <= (1 - _ENOUGH) * len(wanted):
         return {"sufficient": True, "next_query": ""}
@@ -99,8 +99,8 @@ def _plan(conversation: Conversation) -> dict[str, Any]:
     if parts := taken_apart(text):
         return {"transform": "decompose", "queries": parts}
     spoken = language(text)
-    if any(synonyms(fold(word), spoken) for word in _telling(text)):
-        return {"transform": "multi_query", "queries": _reworded(text)}
+    if any(synonyms(fold(word), spoken) for word in telling(text)):
+        return {"transform": "multi_query", "queries": reworded(text)}
     return {"transform": "none", "queries": []}
 
 
@@ -110,7 +110,7 @@ def _standalone(conversation: Conversation) -> dict[str, Any]:
     leans = points_back(text) or not content(text)
     if whole == text and conversation.earlier and leans:
         own = set(stems(text))
-        more = [word for word in _telling(conversation.earlier) if stem(fold(word)) not in own]
+        more = [word for word in telling(conversation.earlier) if stem(fold(word)) not in own]
         whole = f"{text.strip().rstrip('?.')}, {' '.join(more)}" if more else text
     return {"standalone_query": " ".join(whole.split())}
 
@@ -126,7 +126,7 @@ _FORMS: Mapping[frozenset[str], Callable[[Conversation], dict[str, Any]]] = {
 }
 
 
-def _telling(text: str) -> list[str]:
+def telling(text: str) -> list[str]:
     """The words that carry meaning, as written, without those of asking."""
     words = (word for word in _WORD.findall(text) if content(word) and not _FILLER.match(word))
     return list(dict.fromkeys(word for word in words if stem(fold(word)) not in FRAME))
@@ -135,8 +135,8 @@ def _telling(text: str) -> list[str]:
 def _topic(text: str) -> str:
     """From the first telling word to the last, with what joins them."""
     words = [word for word in text.split() if not _FILLER.match(word.strip(" ¿?¡!.,;:"))]
-    telling = [index for index, word in enumerate(words) if _telling(word)]
-    kept = words[telling[0] : telling[-1] + 1][:_MAX_TOPIC_WORDS] if telling else words[:_MAX_TOPIC_WORDS]
+    places = [index for index, word in enumerate(words) if telling(word)]
+    kept = words[places[0] : places[-1] + 1][:_MAX_TOPIC_WORDS] if places else words[:_MAX_TOPIC_WORDS]
     return " ".join(kept).strip(" ¿?¡!.,;:")
 
 
@@ -144,11 +144,11 @@ def _occurs(stemmed: str, known: set[str]) -> bool:
     return any(alike(one, other) for one in {stemmed, *equivalents(stemmed)} for other in known)
 
 
-def _reworded(text: str) -> list[str]:
+def reworded(text: str) -> list[str]:
     """With the first and the second words that mean the same, and as keywords."""
     spoken = language(text)
     versions = [_replaced(text, spoken, choice) for choice in (0, 1)]
-    versions.append(" ".join(_telling(text)) or _FRAMES[spoken]["about"].format(topic=_topic(text)))
+    versions.append(" ".join(telling(text)) or _FRAMES[spoken]["about"].format(topic=_topic(text)))
     return [one for one in dict.fromkeys(versions) if one.strip() and one != text] or [
         _FRAMES[spoken]["about"].format(topic=_topic(text))
     ]
@@ -178,4 +178,4 @@ def taken_apart(text: str) -> list[str]:
 
 def _completed(part: str, first: str) -> str:
     """A part that points back, with the telling words of the first."""
-    return f"{part}, {' '.join(_telling(first))}" if points_back(part) else part
+    return f"{part}, {' '.join(telling(first))}" if points_back(part) else part

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from services.runtime.expressions.dates import DateRange
+from services.runtime.expressions.quantities import Comparison
 from services.understudy import sql_request
-from services.understudy.dates import DateRange
-from services.understudy.quantities import Comparison
 from services.understudy.schema_words import Place, ValueMatch
 from services.understudy.sql_scope import YEAR_COLUMN, CannotExpress, Scope
 from services.understudy.words import content, stem

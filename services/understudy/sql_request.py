@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from datetime import date
 
-from services.understudy.dates import DateRange, date_ranges
-from services.understudy.quantities import Comparison, comparisons, quantities
+from services.runtime.expressions.dates import DateRange, date_ranges
+from services.runtime.expressions.quantities import Comparison, comparisons, quantities
 from services.understudy.words import content, fold, stem
 
 _COUNT = re.compile(

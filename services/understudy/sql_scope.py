@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from services.understudy.quantities import Comparison
+from services.runtime.expressions.quantities import Comparison
 from services.understudy.schema_reader import Join, Table
 from services.understudy.schema_words import Place, SchemaWords
 from services.understudy.sql_request import Request

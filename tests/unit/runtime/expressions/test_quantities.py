@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.understudy.quantities import comparisons, parse_number, quantities
+from services.runtime.expressions.quantities import comparisons, parse_number, quantities
 
 
 @pytest.mark.parametrize(

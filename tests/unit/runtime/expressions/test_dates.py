@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.understudy.dates import date_ranges
+from services.runtime.expressions.dates import date_ranges
 
 TODAY = date(2026, 7, 29)
 

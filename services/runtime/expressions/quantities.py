@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
 
-from services.understudy.dates import date_ranges
-from services.understudy.words import fold
+from services.runtime.expressions.dates import date_ranges
+from services.runtime.expressions.folding import fold
 
 _UNITS = {
     "€": "EUR", "eur": "EUR", "euro": "EUR", "$": "USD", "usd": "USD", "dolar": "USD", "dollar": "USD",

@@ -1,0 +1,1 @@
+"""What people write for days, periods, numbers and amounts, in Spanish and English, read into values."""
