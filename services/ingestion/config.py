@@ -26,6 +26,11 @@ class Settings(ServerSettings):
     valkey_url: SecretStr = Field(
         default=SecretStr("redis://localhost:6379"), description="Valkey or Redis that holds the jobs; it must persist."
     )
+    tenants_dir: Path | None = Field(
+        default=None,
+        description="Folder of the tenants' files, for their policy about documents that give orders to models. "
+        "None: they are marked, whoever's they are.",
+    )
     spool_dir: Path = Field(
         default=Path(".sabueso/spool"),
         description="Folder for files until they are stored; on a durable disk, and shared by all replicas.",

@@ -15,6 +15,7 @@ from services.ingestion.parsed import Parsed, Unreadable
 from services.ingestion.parsing import Parser
 from services.ingestion.reading import below_title, language_of, title_of
 from services.ingestion.spool import Spool
+from services.ingestion.suspicion import Screening
 from services.runtime.errors import InvalidField, ModelMismatch, NotFound
 
 _BATCH_TEXTS = 32
@@ -166,6 +167,7 @@ class Pipeline:
 
     `token_vector_chunks`: longer documents are stored without token vectors. `max_document_chunks`: what retrieval
     takes; a longer document fails before it is embedded. `results` forget what was answered before it was stored.
+    `screening` looks for text that gives orders to a model.
     """
 
     parser: Parser
@@ -177,6 +179,7 @@ class Pipeline:
     token_vector_chunks: int
     max_document_chunks: int = 20_000
     results: ResultCache = field(default_factory=NoResultCache)
+    screening: Screening = field(default_factory=Screening)
 
     async def run(self, job: Job, progress: Progress) -> Job:
         """The job in its final state READY. Calls `progress` at each step, which raises Stopped to end it.
@@ -213,13 +216,16 @@ class Pipeline:
         title = title_of(submission, parsed)
         job = replace(job, title=title, page_count=parsed.page_count, warnings=parsed.warnings)
         chunks = await self._cut(submission, parsed, title, plan)
-        job = replace(job, status="EMBEDDING", total_chunk_count=len(chunks))
+        suspicion = await self.screening.screened(submission.tenant, chunks)
+        warnings = (*parsed.warnings, *filter(None, [suspicion.warning]))
+        job = replace(job, status="EMBEDDING", total_chunk_count=len(chunks), warnings=warnings)
         await progress(job)
         language = await asyncio.to_thread(language_of, submission, parsed)
         mark = await asyncio.to_thread(cut_mark, plan.mark, chunks)
         with metrics.STAGE_SECONDS.labels("embed").time():
             job = await self._embed(job, chunks, mark, language, plan, progress)
         description = _description(submission, parsed, title, language, plan)
+        description.metadata.update(suspicion.metadata)
         with metrics.STAGE_SECONDS.labels("store").time():
             vectors = self.spool.vectors(submission.job_id, mark).read()
             count = await self.index.put(description, zip(chunks, vectors, strict=True))
@@ -235,6 +241,8 @@ class Pipeline:
         embedder = await self.embedders.embedder_for(collection.model)
         model = await embedder.describe()
         made_by = [model.name, model.window_tokens, model.token_vectors, self.token_vector_chunks]
+        if self.screening.policy_of(submission.tenant).injection == "block":  # what was let in before is looked at anew
+            made_by.append("screened")
         mark = document_mark(submission, made_by, collection.chunking.strategy, sizes)
         return _Plan(collection, embedder, model, sizes, mark)
 

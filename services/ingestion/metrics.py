@@ -5,6 +5,9 @@ from prometheus_client import Counter, Histogram
 JOBS = Counter("sabueso_ingestion_jobs_total", "Jobs that came to an end.", ["status"])
 RETRIES = Counter("sabueso_ingestion_retries_total", "Jobs put back because something did not answer.", ["dependency"])
 CHUNKS = Counter("sabueso_ingestion_chunks_total", "Chunks stored.")
+SUSPICIOUS_DOCUMENTS = Counter(
+    "sabueso_ingestion_suspicious_documents_total", "Documents that give orders to a model, by policy.", ["policy"]
+)
 STAGE_SECONDS = Histogram(
     "sabueso_ingestion_stage_duration_seconds",
     "Time of one document in a stage: parse, cut, embed, store.",

@@ -22,6 +22,7 @@ from services.ingestion.jobs import Job, JobStore
 from services.ingestion.parsing import Parser
 from services.ingestion.service import IngestionService
 from services.ingestion.spool import Spool
+from services.ingestion.suspicion import Screening
 from services.ingestion.valkey_jobs import ValkeyJobStore
 from services.ingestion.vector_cache import DiskVectorCache
 from services.ingestion.worker import Retry, Workers
@@ -30,6 +31,7 @@ from services.runtime.channels import connect
 from services.runtime.context import CallContext, Identity
 from services.runtime.identity import Signer
 from services.runtime.server import Served, run
+from services.runtime.tenants import GuardDocuments, TenantDirectory
 
 
 def build(settings: Settings, jobs: JobStore | None = None, retry: Retry | None = None) -> Served:
@@ -46,6 +48,7 @@ def build(settings: Settings, jobs: JobStore | None = None, retry: Retry | None 
     retrieval = connect(settings.retrieval_address, RETRIEVAL)
     caches = [connect(address, TOOL_CACHE) for address in filter(None, [settings.tool_cache_address])]
     index = RetrievalClient(retrieval)
+    tenants = TenantDirectory(settings.tenants_dir) if settings.tenants_dir else None
     parser = Parser(settings.parse_memory_bytes, settings.parse_timeout_seconds)
     pipeline = Pipeline(
         parser,
@@ -57,6 +60,7 @@ def build(settings: Settings, jobs: JobStore | None = None, retry: Retry | None 
         settings.token_vector_chunks,
         settings.max_document_chunks,
         ToolCacheClient(caches[0]) if caches else NoResultCache(),
+        Screening() if tenants is None else Screening(lambda tenant_id: _documents_policy(tenants, tenant_id)),
     )
     workers = Workers(
         jobs,
@@ -74,8 +78,8 @@ def build(settings: Settings, jobs: JobStore | None = None, retry: Retry | None 
         service,
         rpc.add_IngestionServiceServicer_to_server,
         pb.DESCRIPTOR.services_by_name["IngestionService"],
-        warm_up=_starting(workers, parser),
-        close=_closing(workers, parser, jobs, [*embedding, retrieval, *caches]),
+        warm_up=_starting(workers, parser, tenants),
+        close=_closing(workers, parser, jobs, [*embedding, retrieval, *caches], tenants),
     )
 
 
@@ -90,16 +94,31 @@ def _acting(signer: Signer):
     return act_for
 
 
-def _starting(workers: Workers, parser: Parser):
+def _documents_policy(tenants: TenantDirectory, tenant_id: str) -> GuardDocuments:
+    tenant = tenants.get(tenant_id)
+    return tenant.guard.documents if tenant else GuardDocuments()
+
+
+def _starting(workers: Workers, parser: Parser, tenants: TenantDirectory | None):
     async def start() -> None:
+        if tenants is not None:
+            tenants.watch()
         parser.start()
         await workers.start()
 
     return start
 
 
-def _closing(workers: Workers, parser: Parser, jobs: JobStore, channels: Sequence[aio.Channel]):
+def _closing(
+    workers: Workers,
+    parser: Parser,
+    jobs: JobStore,
+    channels: Sequence[aio.Channel],
+    tenants: TenantDirectory | None,
+):
     async def close() -> None:
+        if tenants is not None:
+            await tenants.close()
         await workers.close()
         parser.close()
         await jobs.close()

@@ -9,7 +9,9 @@ from services.orchestrator.results import Passage, Passages, Rows
 MAX_TERMS = 64
 # Of what was found last; more would cost time and name nothing that the model still has before it.
 _MAX_CHARS = 60_000
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,200}@[\w-]{1,200}(?:\.[\w-]{1,200}){1,8}")
+# What the web tool takes. Of longer ones, such as a file in Base64, the beginning stands for the whole.
+_MAX_TERM_CHARS = 200
 # A run of letters, digits and what joins them in codes and amounts: `CT-2025-0091`, `ES12/3456`, `8,312,456.07`.
 _TOKEN = re.compile(r"[^\W_]+(?:(?:[-_./:#‐‑–]|,(?=\d{3}(?!\d)))[^\W_]+)*")
 # Fewer digits are units, models and versions rather than one contract, one customer or one amount.
@@ -48,7 +50,7 @@ def internal_terms(found: Sequence[Passages | Rows], said: Iterable[str], query:
     left = _MAX_CHARS
     for text in (*_texts(found), *said):
         for term in _identifiers(text[:left]):
-            terms.setdefault(_squeezed(term), term)
+            terms.setdefault(_squeezed(term[:_MAX_TERM_CHARS]), term[:_MAX_TERM_CHARS])
         left -= len(text)
         if left <= 0:
             break

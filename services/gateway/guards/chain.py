@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from services.gateway.guards.injection import PatternScorer, Scorer
+from services.gateway.guards.injection import DetectorScorer, Scorer
 from services.gateway.guards.placeholders import Placeholders
 from services.gateway.guards.recognition import Finder, NumberFinder
 from services.gateway.guards.request_texts import FIELDS, visited
@@ -25,7 +25,7 @@ class Guards:
     def __init__(self, finder: Finder | None = None, scorer: Scorer | None = None) -> None:
         """`finder`: of identifiers; `scorer`: of prompt injections."""
         self._finder = finder or NumberFinder()
-        self._scorer = scorer or PatternScorer()
+        self._scorer = scorer or DetectorScorer()
 
     def chain_for(self, tenant: Tenant) -> "GuardChain | None":
         """A guard for one request of the tenant's; None when nothing is to be checked."""

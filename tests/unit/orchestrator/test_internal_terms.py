@@ -83,3 +83,16 @@ def test_a_large_result_takes_little_time():
 def test_no_text_breaks_it(text, query):
     terms = internal_terms([passages(text)], [query], query)
     assert all(term for term in terms)
+
+
+@pytest.mark.parametrize("word", ["a", "a.", "a1b2c3d4e5", "a@", "a@b.", "é-"])
+def test_a_word_without_end_costs_bounded_time_and_gives_terms_that_the_web_tool_takes(word):
+    since = time.process_time()
+    terms = internal_terms([passages(word * (60_000 // len(word)))], (), "query")
+    assert time.process_time() - since < 10
+    assert all(len(term) <= 200 for term in terms)
+
+
+def test_the_beginning_of_a_very_long_code_is_known():
+    code = "a1b2c3d4e5" * 60
+    assert internal_terms([passages(code)], (), f"what is {code[:300]}") == (code[:200],)

@@ -1,0 +1,1 @@
+"""What keeps a run from obeying the text that its tools bring in."""

@@ -1,0 +1,1 @@
+"""Measures decisions of the agent on labelled sets: each module prints its table."""
