@@ -1,0 +1,1 @@
+"""Reckons exactly what a model must not reckon in its head."""

@@ -1,0 +1,1 @@
+"""Whether an answer says what its sources say."""

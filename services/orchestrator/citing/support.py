@@ -1,0 +1,177 @@
+"""Whether the sources that a sentence cites say what it says, as far as words and figures tell."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import Enum
+
+from services.orchestrator.citing import notes
+from services.orchestrator.citing.absence import is_left_out, speaks_of_absence
+from services.orchestrator.citing.comparing import Comparison, Statement, compare, has, statement
+from services.orchestrator.citing.counting import is_count, may_count
+from services.orchestrator.citing.denial import is_lacking, lack_in
+from services.orchestrator.citing.figures import Figure, figures
+from services.orchestrator.citing.source_text import SourceText, calculation, is_calculation, read, read_text
+from services.orchestrator.results import Source
+
+# Tuned on the development half of tests/data/citations, see services/orchestrator/trials/citations.py.
+_ENOUGH_COVERAGE, _LEAST_COVERAGE = 0.45, 0.13
+_LEAST_KEYS = 3
+_LEAST_HEADING = 3
+# What one reckons with without having found it: halves, hundreds, months and days.
+_CONSTANTS = frozenset(map(Decimal, (0, 1, 2, 3, 4, 7, 10, 12, 24, 52, 60, 100, 360, 365, 366, 1000)))
+
+
+_HEADING = re.compile(r"\s*#{1,6}\s")
+
+
+class Verdict(Enum):
+    """`DOUBTFUL`: words do not tell, as between two languages; meaning may."""
+
+    SUPPORTED = "supported"
+    DOUBTFUL = "doubtful"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict with its reason in one line for people; empty where there is nothing to say.
+
+    `telling`: see Comparison.
+    """
+
+    verdict: Verdict
+    reason: str = ""
+    telling: float = 0
+
+
+_SUPPORTED = Judgement(Verdict.SUPPORTED)
+
+
+class Support:
+    """Judges sentences of one answer against the sources of its run."""
+
+    def __init__(self, sources: Mapping[int, Source], *asked: str) -> None:
+        """`sources` by mark; it may grow. `asked`: the question and what was said before, whose figures are known."""
+        self._sources = sources
+        self._read: dict[int, tuple[Source, SourceText]] = {}
+        self._asked = [read_text(text) for text in asked if text]
+
+    def source(self, mark: int) -> SourceText:
+        """The source behind a mark, read once."""
+        source = self._sources[mark]
+        known = self._read.get(mark)
+        if known is None or known[0] is not source:
+            known = self._read[mark] = (source, self._calculated(source) if is_calculation(source) else read(source))
+        return known[1]
+
+    def _calculated(self, source: Source) -> SourceText:
+        """A result of the calculator. It says what was put into it, too: that has to come from elsewhere.
+
+        Otherwise a number that nobody found would become evidence by being reckoned with.
+        """
+        expression, result = calculation(source)
+        others = [self.source(at) for at, one in self._sources.items() if not is_calculation(one)]
+        earlier = [read_text(calculation(one)[1]) for one in self._sources.values() if is_calculation(one)]
+        known = [*others, *self._asked, *(one for one in earlier if one.text != result)]
+        operands = [one for one in figures(expression) if one.value not in _CONSTANTS or one.unit]
+        return read_text(result if all(any(has(one, put) for one in known) for put in operands) else "")
+
+    @property
+    def marks(self) -> Sequence[int]:
+        """The marks of the run."""
+        return list(self._sources)
+
+    @property
+    def asked(self) -> Sequence[SourceText]:
+        """What was asked and said before."""
+        return self._asked
+
+    def everything(self) -> list[SourceText]:
+        """All sources of the run."""
+        return [self.source(mark) for mark in self._sources]
+
+    def judge(self, text: str, marks: Sequence[int]) -> Mapping[int, Judgement]:
+        """For a sentence and the marks behind it, what becomes of each. Several together may support what none does."""
+        cited = {mark: self.source(mark) for mark in marks if mark in self._sources}
+        said = statement(without_headings(text, cited.values()))
+        if not cited or speaks_of_absence(text) or not (said.keys or said.figures):
+            return dict.fromkeys(cited, _SUPPORTED)
+        sources = list(cited.values())
+        found = self._compare(said, sources)
+        together = self._verdict(said, found)
+        if found.absent and not found.missing and is_left_out(text):
+            together = _SUPPORTED
+        if not found.absent and self._lacks(said, found.missing, sources, foreign=found.foreign):
+            together = _SUPPORTED
+        if (
+            _HEADING.match(text) and together.verdict is Verdict.DOUBTFUL
+        ):  # it names what follows, and says nothing of it
+            together = _SUPPORTED
+        if len(cited) == 1:
+            return dict.fromkeys(cited, together)
+        return {mark: self._share(said, one, together) for mark, one in cited.items()}
+
+    def _compare(self, said: Statement, sources: Sequence[SourceText]) -> Comparison:
+        # A row does not say whose it is: the name may stand in the sources that led to it.
+        beside = self.everything() if all(one.tabular for one in sources) else []
+        found = compare(said, sources, self._asked, beside)
+        return replace(found, missing=tuple(one for one in found.missing if not self.is_count(one, said)))
+
+    def is_count(self, figure: Figure, said: Statement) -> bool:
+        """Whether the figure counts the run's evidence, and rightly."""
+        if not may_count(figure, said):  # before all sources are read
+            return False
+        evidence = {mark: (source, self.source(mark)) for mark, source in self._sources.items()}
+        return is_count(figure, said, evidence)
+
+    def _lacks(
+        self, said: Statement, missing: Sequence[Figure], sources: Sequence[SourceText], *, foreign: bool
+    ) -> bool:
+        """Whether the sentence says that something is not there, and the sources do not speak of it, indeed."""
+        lack = lack_in(said.text)
+        if (
+            not lack
+            or any(one.text not in lack for one in missing)
+            or not is_lacking(said.words, sources, foreign=foreign)
+        ):
+            return False
+        told = compare(statement(f". {lack}"), sources)
+        return not told.figures_found and len(told.absent) == told.names
+
+    def _share(self, said: Statement, source: SourceText, together: Judgement) -> Judgement:
+        """Of one among several marks: whether it adds anything. The sentence may be wrong without its fault."""
+        found = self._compare(said, [source])
+        adds = found.figures_found or found.coverage >= _LEAST_COVERAGE or len(found.absent) < found.names
+        if adds or found.foreign or len(said.keys) < _LEAST_KEYS:
+            return _SUPPORTED
+        return together if together.verdict is Verdict.WRONG else Judgement(Verdict.DOUBTFUL)
+
+    def _verdict(self, said: Statement, found: Comparison) -> Judgement:
+        if found.misplaced or (found.missing and (found.foreign or found.tabular or found.coverage < _ENOUGH_COVERAGE)):
+            figure = (found.misplaced or found.missing)[0].text
+            said_instead = f", which says {found.differing}" if found.differing else ""
+            return Judgement(Verdict.WRONG, f"{figure} is not in the source{said_instead}")
+        if found.absent:
+            return Judgement(Verdict.WRONG, f"{found.absent[0]} is not in the source")
+        if found.denied:
+            return Judgement(Verdict.WRONG, notes.CONTRARY)
+        if found.tabular:
+            return _SUPPORTED if said.figures or found.coverage else Judgement(Verdict.DOUBTFUL, notes.OTHER)
+        if found.foreign or found.denied is None:
+            return Judgement(Verdict.DOUBTFUL, notes.OTHER, found.telling)
+        if len(said.keys) < _LEAST_KEYS or found.coverage >= _ENOUGH_COVERAGE:
+            return _SUPPORTED
+        sure = bool(said.language) and found.coverage < _LEAST_COVERAGE and not found.figures_found and not found.names
+        telling = 0 if said.language else found.telling  # it may be another language, after all
+        return Judgement(Verdict.WRONG if sure else Verdict.DOUBTFUL, notes.OTHER, telling)
+
+
+def without_headings(text: str, sources: Iterable[SourceText]) -> str:
+    """The text without titles and headings that it repeats: `Holidays, 3. Carrying over` says no 3."""
+    for source in sources:
+        for heading in source.headings:
+            if len(heading) >= _LEAST_HEADING:
+                text = text.replace(heading, " ")
+    return text
