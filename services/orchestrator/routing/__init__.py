@@ -1,0 +1,1 @@
+"""Chooses tools and arguments from the question alone, without a model turn."""
