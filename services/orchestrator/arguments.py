@@ -1,20 +1,30 @@
 """How a tool's arguments are written and read: by our own types, or by a JSON Schema that its service checks."""
 
+import difflib
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NoReturn, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from services.orchestrator.foreign_schema import ForeignSchema
+
 # The tool cache takes 64 levels of a call; no tool needs as many.
 _DEEPEST = 32
+_MAX_NAME_CHARS = 100
+# An error travels in the metadata of a call, which has no room for more.
+_MAX_NAMED = 40
 
 
 class WrongArguments(Exception):
-    """What is wrong with arguments, in words for the model to mend them by."""
+    """What is wrong with arguments, in words for the model to mend them by. `field` names it to programs."""
+
+    def __init__(self, message: str, field: str = "arguments_json") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class ArgumentForm(Protocol):
@@ -74,7 +84,7 @@ class TypedForm:
 
 @dataclass(frozen=True)
 class ForeignForm:
-    """Arguments by a JSON Schema that came from the tool's service, which checks them: here they need to be an object.
+    """Arguments by a JSON Schema that came from the tool's service, which checks them once more.
 
     `null` means absent, as many models write it.
     """
@@ -83,11 +93,40 @@ class ForeignForm:
 
     def read(self, text: str) -> dict[str, Any]:
         """See ArgumentForm."""
-        return {key: one for key, one in _read_json(text).items() if one is not None}
+        arguments = {key: one for key, one in _read_json(text).items() if one is not None}
+        if complaints := self._checked.complaints(arguments):
+            place = complaints[0].place
+            raise WrongArguments(
+                "invalid arguments: " + "; ".join(map(str, complaints)),
+                f"arguments.{place}" if place else "arguments_json",
+            )
+        return arguments
+
+    @cached_property
+    def _checked(self) -> ForeignSchema:
+        return ForeignSchema(self.schema)
 
     def canonical(self, arguments: dict[str, Any]) -> str:
         """See ArgumentForm."""
         return json.dumps(arguments, sort_keys=True, ensure_ascii=False)
+
+
+def unknown_tool(name: str, names: Sequence[str]) -> str:
+    """What is said of a tool that there is not: the one that may have been meant, and all that there are."""
+    near = difflib.get_close_matches(name, names, 1)
+    meant = f"did you mean `{near[0]}`? " if near else ""
+    return f"there is no tool `{short_name(name)}`; {meant}there are: {listed(names)}"
+
+
+def short_name(name: str) -> str:
+    """A name that somebody wrote, as far as it is repeated to him."""
+    return name if len(name) <= _MAX_NAME_CHARS else name[:_MAX_NAME_CHARS] + "…"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence, and how many more there are."""
+    more = len(names) - _MAX_NAMED
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "") or "none"
 
 
 def strict_json(text: str) -> Any:

@@ -16,11 +16,12 @@ def estimate_tokens(text: str) -> int:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call as the model wrote it; nothing in it has been checked."""
+    """A call as the model wrote it; nothing in it has been checked. `model`: which one, where that is known."""
 
     id: str
     name: str
     arguments_json: str
+    model: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,16 @@ class Spent:
 
 @dataclass(frozen=True)
 class Message:
-    """One message of the transcript. `role`: system, user, assistant or tool; `call_id` only for tool."""
+    """One message of the transcript. `role`: system, user, assistant or tool; `call_id` only for tool.
+
+    `is_summary`: it stands for earlier messages.
+    """
 
     role: str
     text: str
     calls: Sequence[ToolCall] = ()
     call_id: str = ""
+    is_summary: bool = False
 
     @property
     def tokens(self) -> int:
@@ -79,12 +84,14 @@ class ToolSpec:
 class Sampling:
     """How to sample. `max_tokens` bounds one turn.
 
-    `json_schema` is the form that the text must have, an object with a `title`; None leaves it free.
+    `json_schema` is the form that the text must have, an object with a `title`; None leaves it free. `may_call`: tools
+    may be called. Where not, the model reads of them all the same, so that the prompt begins as in the turns before.
     """
 
     temperature: float = 0.0
     max_tokens: int = 1024
     json_schema: Mapping[str, Any] | None = None
+    may_call: bool = True
 
 
 @dataclass(frozen=True)
@@ -96,12 +103,16 @@ class Delta:
 
 @dataclass(frozen=True)
 class Turn:
-    """One whole reply of the model. `cut`: it reached `max_tokens`."""
+    """One whole reply of the model. `cut`: it reached `max_tokens`.
+
+    `malformed`: what was meant as a call and is none, as one line for the model; empty if there is no such thing.
+    """
 
     text: str = ""
     calls: Sequence[ToolCall] = ()
     usage: Usage = Usage()
     cut: bool = False
+    malformed: str = ""
 
 
 class Model(Protocol):
@@ -136,7 +147,7 @@ class ScriptedModel:
     ) -> AsyncGenerator[Delta | Turn]:
         """Plays the next step; past the last one raises IndexError."""
         step = self.steps[len(self.requests)]
-        self.requests.append((list(messages), [tool.name for tool in tools]))
+        self.requests.append((list(messages), [tool.name for tool in tools] if sampling.may_call else []))
         if self.delay_seconds:
             await asyncio.sleep(self.delay_seconds)
         if isinstance(step, Exception):

@@ -1,6 +1,7 @@
 """A model behind any OpenAI-compatible URL, such as the gateway's model route or vLLM itself."""
 
 import asyncio
+import codecs
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -13,6 +14,8 @@ from openai.types.chat import ChatCompletionChunk
 from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
 from opentelemetry import propagate, trace
 
+from services.orchestrator.arguments import strict_json
+from services.orchestrator.calling.profiles import OPENAI, Profile
 from services.orchestrator.model import (
     Delta,
     Message,
@@ -31,6 +34,7 @@ _tracer = trace.get_tracer("sabueso")
 # The agent bounds a whole turn; these bound silence.
 _CONNECT_SECONDS, _SILENCE_SECONDS = 2.0, 120.0
 _RETRY_SECONDS = 0.2
+_UTF_16 = codecs.getincrementaldecoder("utf-16-le")
 
 
 @dataclass
@@ -49,18 +53,26 @@ class _PartialTurn:
     by_index: dict[int, _PartialCall] = field(default_factory=dict[int, _PartialCall])
     usage: Usage | None = None
     finish: str = ""
+    # Some servers cut a character beyond U+FFFF in two.
+    _whole: codecs.IncrementalDecoder = field(default_factory=lambda: _UTF_16("replace"))
 
     def add(self, chunk: ChatCompletionChunk) -> str:
-        """The text in `chunk`."""
+        """The text in `chunk`. Raises ValueError for what is no chunk: the library takes whatever is JSON."""
+        try:
+            return self._added(chunk)
+        except (AttributeError, TypeError) as error:
+            raise ValueError("no chunk of a chat completion") from error
+
+    def _added(self, chunk: ChatCompletionChunk) -> str:
         if chunk.usage is not None:
-            self.usage = Usage(chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
+            self.usage = _usage(chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
         if not chunk.choices:
             return ""
         choice = chunk.choices[0]
         self.finish = choice.finish_reason or self.finish
         for piece in choice.delta.tool_calls or ():
             self._add_call(piece)
-        text = choice.delta.content or ""
+        text = self._whole.decode(_as_utf_16(choice.delta.content or ""))
         self.text.append(text)
         return text
 
@@ -70,15 +82,15 @@ class _PartialTurn:
         if call is None or (piece.id and call.id and piece.id != call.id):
             call = self.by_index[piece.index] = _PartialCall()
             self.calls.append(call)
-        call.id = call.id or piece.id or ""
+        call.id = call.id or "" + (piece.id or "")
         if piece.function is not None:
-            call.name = call.name or piece.function.name or ""
+            call.name = call.name or "" + (piece.function.name or "")
             call.arguments += piece.function.arguments or ""
 
     def turn(self, prompt_tokens: int) -> Turn:
         """The whole turn; `prompt_tokens` where the server does not say."""
         text = "".join(self.text)
-        calls = [ToolCall(call.id, call.name, call.arguments) for call in self.calls]
+        calls = [ToolCall(*map(_text, (call.id, call.name, call.arguments))) for call in self.calls]
         written = estimate_tokens(text) + sum(estimate_tokens(call.arguments_json) for call in calls)
         return Turn(text, tuple(calls), self.usage or Usage(prompt_tokens, written), self.finish == "length")
 
@@ -86,9 +98,12 @@ class _PartialTurn:
 class OpenAIModel:
     """A Model over chat completions."""
 
-    def __init__(self, base_url: str, name: str, api_key: Callable[[], str], *, attempts: int = 2) -> None:
+    def __init__(
+        self, base_url: str, name: str, api_key: Callable[[], str], *, profile: Profile = OPENAI, attempts: int = 2
+    ) -> None:
         """`base_url` ends in `/v1`; `api_key` is asked at every call; a turn is begun `attempts` times at most."""
         self._name = name
+        self._profile = profile
         self._api_key = api_key
         self._attempts = attempts
         # The client's own retries would sleep through a tenant's whole deadline on `Retry-After`.
@@ -119,7 +134,7 @@ class OpenAIModel:
             if not partial.finish:
                 raise DependencyFailed("The model broke off.", dependency="model")
             yield partial.turn(sum(message.tokens for message in messages))
-        except (openai.OpenAIError, ValueError) as error:
+        except (openai.OpenAIError, ValueError, RecursionError) as error:
             _raise_known(error)
         finally:
             span.end()
@@ -132,14 +147,16 @@ class OpenAIModel:
         headers: Mapping[str, str],
     ) -> openai.AsyncStream[ChatCompletionChunk]:
         """The stream of a turn. A server that cannot be reached, or is at fault, gets another chance."""
-        extras: dict[str, Any] = {"tools": [_as_tool(tool) for tool in tools]} if tools else {}
+        extras: dict[str, Any] = {"tools": [_as_tool(tool, self._profile) for tool in tools]} if tools else {}
+        if tools and not sampling.may_call:
+            extras["tool_choice"] = "none"  # the prompt begins as before, and what the server knows of it still serves
         if sampling.json_schema is not None:
             extras["response_format"] = _as_format(sampling.json_schema)
         for attempt in range(1, self._attempts + 1):
             try:
                 return await self._create(
                     model=self._name,
-                    messages=[_as_message(message) for message in messages],
+                    messages=[_as_message(message, self._profile) for message in messages],
                     temperature=sampling.temperature,
                     max_tokens=sampling.max_tokens,
                     stream=True,
@@ -154,7 +171,7 @@ class OpenAIModel:
         raise AssertionError("unreachable: attempts is at least 1")
 
 
-def _raise_known(error: openai.OpenAIError | ValueError) -> NoReturn:
+def _raise_known(error: openai.OpenAIError | ValueError | RecursionError) -> NoReturn:
     """Raises what the failure means to us; the server's words stay here, they may quote the prompt."""
     status = error.status_code if isinstance(error, openai.APIStatusError) else 0
     log.warning("a model turn failed", extra={"error": type(error).__name__, "status": status})
@@ -176,8 +193,10 @@ def _headers(token: str, span: trace.Span) -> Mapping[str, str]:
     return headers
 
 
-def _as_message(message: Message) -> dict[str, Any]:
+def _as_message(message: Message, profile: Profile) -> dict[str, Any]:
     as_json: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.calls and profile.null_content and not message.text:
+        as_json["content"] = None
     if message.calls:
         as_json["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _as_object(call)}}
@@ -191,15 +210,31 @@ def _as_message(message: Message) -> dict[str, Any]:
 def _as_object(call: ToolCall) -> str:
     """The arguments as they may be sent back: chat templates parse them, and one that is no JSON would end the run."""
     try:
-        return call.arguments_json if isinstance(json.loads(call.arguments_json), dict) else "{}"
+        return call.arguments_json if isinstance(strict_json(call.arguments_json), dict) else "{}"
     except ValueError:
         return json.dumps({"unreadable": call.arguments_json})
+
+
+def _usage(*tokens: Any) -> Usage | None:
+    """What the server counted; None where it has not."""
+    return Usage(*tokens) if all(isinstance(one, int) and one >= 0 for one in tokens) else None
+
+
+def _text(text: str) -> str:
+    """`text`, with a replacement character for half a surrogate pair: no message could carry that."""
+    return _as_utf_16(text).decode("utf-16-le", "replace")
+
+
+def _as_utf_16(text: str) -> bytes:
+    return text.encode("utf-16-le", "surrogatepass")
 
 
 def _as_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": schema.get("title", "answer"), "schema": dict(schema)}}
 
 
-def _as_tool(tool: ToolSpec) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+def _as_tool(tool: ToolSpec, profile: Profile) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    if profile.strict:
+        function["strict"] = True
     return {"type": "function", "function": function}

@@ -1,0 +1,1 @@
+"""What of an earlier conversation the model gets to read."""
