@@ -1,15 +1,16 @@
-"""The `sabueso` command: ask, search, ingest, documents, collections, doctor, sql, web, tenants, keys, limits."""
+"""The `sabueso` command: ask, search, ingest, documents, collections, doctor, sql, web, tenants, keys, limits, mcp."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from services.cli import checks, collections, documents, keys, limits, sending, tenants
-from services.cli.ask import Printer
+from services.cli import checks, collections, documents, keys, limits, mcp_servers, sending, tenants
+from services.cli.ask import ask
 from services.cli.client import Failed
 from services.cli.console import Json, complaints, connect, fail, out, print_json
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Ask sabueso, and give it documents.")
+app.command()(ask)
 app.command()(sending.ingest)
 app.add_typer(documents.app, name="documents")
 app.add_typer(collections.app, name="collections")
@@ -18,29 +19,7 @@ app.add_typer(checks.web_app, name="web")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(keys.app, name="keys")
 app.add_typer(limits.app, name="limits")
-
-
-@app.command()
-def ask(
-    question: Annotated[str, typer.Argument(help="In Spanish or English.")],
-    as_json: Json = False,
-    steps: Annotated[bool, typer.Option(help="Show what the model looks up.")] = True,
-    collection: Annotated[list[str] | None, typer.Option(help="Search only these collections.")] = None,
-    deadline_ms: Annotated[int, typer.Option(min=100, help="Time for the whole answer.")] = 60_000,
-) -> None:
-    """Answer a question, with its sources. Exit status 0: answered, 2: partial or refused, 1: failed."""
-    options: dict[str, Any] = {"deadline_ms": deadline_ms}
-    if collection:
-        options["collections"] = collection
-    printer = Printer(out, steps=steps, quiet=as_json)
-    with connect() as client:
-        for chunk in client.ask(question, options):
-            printer.show(chunk)
-    if as_json:
-        print_json(printer.result())
-    else:
-        printer.finish()
-    raise typer.Exit(0 if printer.finish_word == "answered" else 2)
+app.add_typer(mcp_servers.app, name="mcp")
 
 
 @app.command()

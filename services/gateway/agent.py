@@ -14,7 +14,7 @@ from starlette.responses import Response
 from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
 from services.gateway.access.callers import Caller
 from services.gateway.admission import caller_of, meter_of
-from services.gateway.answer import Answer
+from services.gateway.answer import Answer, answer_id_of
 from services.gateway.clients import Clients, failure_behind
 from services.gateway.errors import ApiError, Failure, failure_of
 from services.gateway.feedback.ledger import Ledger, facts_of
@@ -24,6 +24,7 @@ from services.gateway.streams.pieces import event_stream
 from services.runtime import errors
 
 Step = dict[str, Any] | None
+SESSION_ID = r"^[A-Za-z0-9_-]{1,128}$"
 Places = Callable[[Caller], AbstractAsyncContextManager[None]]
 Events = AsyncGenerator[tuple[pb.RunResponse, Step]]
 
@@ -49,6 +50,17 @@ class Extras(BaseModel):
     labels: list[str] | None = Field(
         default=None, max_length=100, description="Answer a person who holds these labels only."
     )
+    reflection: Literal["off", "mark", "drop"] | None = Field(
+        default=None, description="The model checks its own answer: what is not supported is marked, or left out."
+    )
+    session_id: str | None = Field(
+        default=None,
+        pattern=SESSION_ID,
+        description="A conversation that is kept for this key: what was said before is known, and this is added.",
+    )
+    previous_answer_id: str | None = Field(
+        default=None, pattern=SESSION_ID, description="The kept answer that this question follows."
+    )
 
 
 @dataclass(frozen=True)
@@ -59,8 +71,10 @@ class Question:
     extras: Extras
     max_output_tokens: int | None
     temperature: float | None
-    # How the API calls the fields that the orchestrator may refuse: `turns`, `max_output_tokens`.
+    # How the API calls the fields that the orchestrator may refuse: `turns`, `max_output_tokens`, and others by theirs.
     names: Mapping[str, str]
+    # Whether the answer is kept, so that another question may follow it.
+    store: bool = False
 
 
 class Rendering(Protocol):
@@ -143,7 +157,7 @@ class Agent:
     async def _begun(self, request: Request, question: Question, answer: Answer) -> tuple[Any, Events]:
         """The call and its events, as soon as there is a place for it; whoever reads the events gives it back."""
         seconds = (question.extras.deadline_ms or self._deadline_seconds * 1000) / 1000
-        wanted = run_request(question, seconds)
+        wanted = run_request(question, seconds, answer.answer_id)
         place = AsyncExitStack()
         await place.enter_async_context(self._runs(caller_of(request)))
         call = self._clients.orchestrator.Run(wanted, timeout=seconds + _GRACE_SECONDS)
@@ -196,8 +210,11 @@ def agents_caller(request: Request) -> Caller:
     return caller
 
 
-def run_request(question: Question, deadline_seconds: float) -> pb.RunRequest:
-    """The request in the orchestrator's words. Raises ApiError where no question comes last."""
+def run_request(question: Question, deadline_seconds: float, answer_id: str = "") -> pb.RunRequest:
+    """The request in the orchestrator's words. Raises ApiError where no question comes last.
+
+    `answer_id`: what the answer shall be called.
+    """
     turns = list(question.turns)
     asked = max((index for index, turn in enumerate(turns) if turn.role == "user"), default=None)
     if asked is None or any(turn.role == "assistant" for turn in turns[asked:]):
@@ -213,6 +230,11 @@ def run_request(question: Question, deadline_seconds: float) -> pb.RunRequest:
         max_output_tokens=question.max_output_tokens or 0,
         temperature=question.temperature,
         query_transform=extras.query_transform or "",
+        reflection=extras.reflection or "",
+        session_id=extras.session_id or "",
+        previous_answer_id=answer_id_of(extras.previous_answer_id or ""),
+        store=question.store,
+        answer_id=answer_id,
     )
     options.deadline.FromMilliseconds(round(deadline_seconds * 1000))
     asking = turns.pop(asked)
@@ -246,6 +268,9 @@ async def _resumed(first: "asyncio.Future[tuple[pb.RunResponse, Step]]", rest: E
 
 def _in_callers_words(error: Exception, names: Mapping[str, str]) -> Exception:
     """The orchestrator names its own fields; the caller knows others."""
+    if isinstance(error, errors.NotFound) and "answer" in error.metadata:
+        param = names.get("options.previous_answer_id", "sabueso.previous_answer_id")
+        return ApiError(404, error.message, code="previous_answer_not_found", param=param)
     if not isinstance(error, errors.InvalidField):
         return error
     field = error.metadata.get("field", "")
@@ -256,5 +281,5 @@ def _in_callers_words(error: Exception, names: Mapping[str, str]) -> Exception:
     elif field == "options.temperature":
         named = "temperature"
     else:
-        named = field.replace("options.", "sabueso.")
+        named = names.get(field) or field.replace("options.", "sabueso.")
     return errors.InvalidField(error.message, field=named)

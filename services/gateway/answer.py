@@ -1,17 +1,19 @@
 """Puts an agent's run, event by event, into the words of OpenAI's chat completions."""
 
-import json
 import time
 import uuid
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from google.protobuf.duration_pb2 import Duration
 
 from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
+from services.gateway import notices
+from services.gateway.annotations import annotation, parsed
 
 AGENT = "sabueso"
+# The same answer bears one id with two beginnings: ours, and that of the Responses API.
+ANSWER_PREFIX, RESPONSE_PREFIX = "ans_", "resp_"
 
 _FINISHES = {pb.FINISH_ANSWERED: "answered", pb.FINISH_PARTIAL: "partial", pb.FINISH_REFUSED: "refused"}
 _STATUSES = {pb.TOOL_CALL_STATUS_OK: "ok", pb.TOOL_CALL_STATUS_ERROR: "error"}
@@ -28,9 +30,13 @@ class Answer:
         self._cache_mode = cache_mode
         self._text: list[str] = []
         self._citations: dict[int, pb.Citation] = {}
-        self._steps: dict[int, dict[str, Any]] = {}
+        self._steps: dict[tuple[int, str], dict[str, Any]] = {}
         self._calls: dict[str, dict[str, Any]] = {}
         self._degraded: list[dict[str, str]] = []
+        self._chosen: list[dict[str, Any]] = []
+        self._plan: dict[str, Any] | None = None
+        self._findings: list[dict[str, Any]] = []
+        self._suspicions: list[dict[str, Any]] = []
         self._oldest_s: float | None = None
 
     def add(self, event: pb.RunResponse) -> dict[str, Any] | None:
@@ -46,15 +52,37 @@ class Answer:
                 self._text.append(event.text_delta.text)
             case "citation":
                 self._citations.setdefault(event.citation.mark, event.citation)
-            case "degraded":
-                skipped = {"service": event.degraded.service, "reason": event.degraded.reason}
-                self._degraded.append(skipped)
-                return {"event": "degraded", **skipped}
             case "finished":
                 self.finished = event.finished
+            case "degraded" | "chosen" | "plan" | "finding" | "suspicion" as kind:
+                return {"event": kind, **self._note(event)}
             case None:
                 pass  # an event of a newer orchestrator
         return None
+
+    def _note(self, event: pb.RunResponse) -> dict[str, Any]:
+        """Takes an event about the run as a whole; returns its facts."""
+        match event.WhichOneof("event"):
+            case "degraded":
+                facts: dict[str, Any] = {"service": event.degraded.service, "reason": event.degraded.reason}
+                self._degraded.append(facts)
+            case "chosen":
+                facts = notices.chosen(event.chosen)
+                self._chosen.append(facts)
+            case "plan":
+                facts = self._plan = notices.plan(event.plan)
+            case "finding":
+                facts = notices.finding(event.finding)
+                self._findings.append(facts)
+            case _:
+                facts = notices.suspicion(event.suspicion)
+                self._suspicions.append(facts)
+        return facts
+
+    @property
+    def answer_id(self) -> str:
+        """What the orchestrator is asked to call the answer: known before there is one, and by the ids of both APIs."""
+        return f"{ANSWER_PREFIX}{self.uid}"
 
     @property
     def text(self) -> str:
@@ -64,23 +92,27 @@ class Answer:
     def annotations(self) -> list[dict[str, Any]]:
         """One entry a mark, in the order of the marks."""
         text = self.text
-        return [_annotation(self._citations[mark], text) for mark in sorted(self._citations)]
+        return [annotation(self._citations[mark], text) for mark in sorted(self._citations)]
 
     def summary(self) -> dict[str, Any]:
         """What `sabueso` says of the finished run."""
         end = self.finished or pb.Finished()
-        usage = end.usage
         return {
             "answer_id": end.answer_id,
             "strategy": end.strategy,
             "finish": finish_word(end.finish),
             "reason": end.reason or None,
             "iterations": end.iterations,
-            "steps": [self._steps[iteration] for iteration in sorted(self._steps)],
+            "chosen": self._chosen,
+            "plan": self._plan,
+            "steps": [self._steps[place] for place in sorted(self._steps)],
+            "findings": self._findings,
+            "suspicions": self._suspicions,
             "degraded": self._degraded,
             "cache": {"mode": self._cache_mode, "hits": end.cache_hit_count, "oldest_age_s": self._oldest_s},
             "timings_ms": self.timings_ms(),
-            "tokens": {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens},
+            "tokens": _tokens(end.usage),
+            "checking": {"tokens": _tokens(end.checking_usage), "duration_ms": _ms(end.checking_duration)},
         }
 
     def timings_ms(self) -> dict[str, float]:
@@ -143,22 +175,21 @@ class Answer:
             **extra,
         }
 
-    def _step(self, iteration: int) -> dict[str, Any]:
-        return self._steps.setdefault(iteration, {"iteration": iteration, "thought": "", "calls": []})
+    def _step(self, told: pb.Thought | pb.ToolCallStarted) -> dict[str, Any]:
+        step: dict[str, Any] = {**_place(told), "thought": "", "calls": []}
+        return self._steps.setdefault((told.iteration, told.step_id), step)
 
     def _thought(self, thought: pb.Thought) -> dict[str, Any]:
-        self._step(thought.iteration)["thought"] = thought.text
-        return {"event": "thought", "iteration": thought.iteration, "thought": thought.text}
+        self._step(thought)["thought"] = thought.text
+        return {"event": "thought", **_place(thought), "thought": thought.text}
 
     def _started(self, started: pb.ToolCallStarted) -> dict[str, Any]:
         call: dict[str, Any] = {"tool": started.tool, "arguments": _arguments(started.arguments_json)}
         call.update(status="running", from_cache=False, duration_ms=None, summary="")
         self._calls[started.call_id] = call
-        self._step(started.iteration)["calls"].append(call)
+        self._step(started)["calls"].append(call)
         facts = {"tool": call["tool"], "arguments": call["arguments"]}
-        return {
-            "event": "tool_call_started", "iteration": started.iteration, "call_id": started.call_id, **facts
-        }  # fmt: skip
+        return {"event": "tool_call_started", **_place(started), "call_id": started.call_id, **facts}
 
     def _ended(self, ended: pb.ToolCallFinished) -> dict[str, Any]:
         facts: dict[str, Any] = {
@@ -184,6 +215,13 @@ class Answer:
         return {"event": "tool_call_finished", **named, **facts}
 
 
+def answer_id_of(response_id: str) -> str:
+    """The id under which the orchestrator keeps a response; an answer's own id is good too."""
+    if not response_id.startswith(RESPONSE_PREFIX):
+        return response_id
+    return ANSWER_PREFIX + response_id.removeprefix(RESPONSE_PREFIX)
+
+
 def finish_word(finish: "pb.Finish.ValueType") -> str:
     """How a run ended, as callers see it."""
     return _FINISHES.get(finish, "partial")
@@ -197,61 +235,19 @@ def _cache(ended: pb.ToolCallFinished) -> dict[str, Any]:
     return facts
 
 
-def _annotation(citation: pb.Citation, text: str) -> dict[str, Any]:
-    """OpenAI's form of a source. Indices count characters of the content; they name the first `[n]` in it."""
-    mark = f"[{citation.mark}]"
-    start = text.find(mark)
-    # A source that the text does not name stands at its end.
-    start, end = (start, start + len(mark)) if start >= 0 else (len(text), len(text))
-    place = {"index": citation.mark, "start_index": start, "end_index": end}
-    match citation.WhichOneof("source"):
-        case "document":
-            return {"type": "file_citation", "file_citation": {**place, **_document(citation.document)}}
-        case "sql":
-            return {"type": "sql_citation", "sql_citation": {**place, **_sql(citation.sql)}}
-        case _:
-            web = citation.web
-            return {
-                "type": "url_citation",
-                "url_citation": {**place, "url": web.url, "title": web.title, "quote": web.quote},
-            }
+def _ms(duration: Duration) -> float:
+    return round(duration.seconds * 1000 + duration.nanos / 1e6, 1)
 
 
-def _document(source: pb.DocumentSource) -> dict[str, Any]:
-    return {
-        "file_id": source.document_id,
-        "filename": source.source,
-        "chunk_id": source.chunk_id,
-        "title": source.title,
-        "page": source.page or None,
-        "section": source.section,
-        "quote": source.quote,
-        "url": f"/v1/documents/{quote(source.document_id, safe='')}/chunks",
-    }
+def _place(told: pb.Thought | pb.ToolCallStarted) -> dict[str, Any]:
+    """Where in the run: the model turn, and the step of the plan where there is one."""
+    return {"iteration": told.iteration} | ({"step_id": told.step_id} if told.step_id else {})
 
 
-def _sql(source: pb.SqlSource) -> dict[str, Any]:
-    preview = _json(source.preview_json, {})
-    return {
-        "statement": source.statement,
-        "params": _json(source.params_json, []),
-        "row_count": source.row_count,
-        "columns": preview.get("columns", []),
-        "rows": preview.get("rows", []),
-    }
+def _tokens(usage: pb.Usage) -> dict[str, int]:
+    return {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens}
 
 
 def _arguments(text: str) -> Any:
     """The arguments as an object; as the model wrote them where they are not JSON."""
-    return _json(text, {}, otherwise=text)
-
-
-def _json(text: str, empty: Any, otherwise: Any = None) -> Any:
-    try:
-        return json.loads(text) if text else empty
-    except ValueError:
-        return empty if otherwise is None else otherwise
-
-
-def _ms(duration: Duration) -> float:
-    return round(duration.seconds * 1000 + duration.nanos / 1e6, 1)
+    return parsed(text, {}, otherwise=text)

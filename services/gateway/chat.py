@@ -20,7 +20,7 @@ from services.gateway.turns import content_schema, turn
 
 # OpenAI's parameters that change nothing here: accepted, and without effect.
 _IGNORED = {
-    "user", "metadata", "store", "seed", "top_p", "frequency_penalty", "presence_penalty", "service_tier",
+    "user", "metadata", "seed", "top_p", "frequency_penalty", "presence_penalty", "service_tier",
     "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "reasoning_effort",
     "verbosity", "parallel_tool_calls",
 }  # fmt: skip
@@ -69,6 +69,9 @@ class AgentRequest(BaseModel):
     max_tokens: int | None = Field(default=None, ge=1, le=2**31 - 1)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=2**31 - 1)
     temperature: float | None = Field(default=None, ge=0, le=2)
+    store: bool | None = Field(
+        default=None, description="Keep the answer, so that `sabueso.previous_answer_id` of another may name it."
+    )
     sabueso: Extras = Extras()
 
 
@@ -144,4 +147,5 @@ def question_of(wanted: AgentRequest) -> Question:
         max_output_tokens=wanted.max_completion_tokens or wanted.max_tokens,
         temperature=wanted.temperature,
         names=_NAMES,
+        store=bool(wanted.store),
     )

@@ -134,8 +134,15 @@ class Agent(orchestrator_pb2_grpc.OrchestratorServiceServicer):
                     self.cancelled.set()
                     raise
         _, named, answer_id = request.question.partition("call it ")
-        for event in _scenario(answer_id if named else "ans-1"):
+        for event in (*_opening(request), *_scenario(answer_id if named else "ans-1")):
             yield event
+
+    async def DeleteSession(self, request, ctx):
+        self.requests.append(request)
+        self.callers.append((context.identity(), context.current().seconds_left()))
+        if "nowhere" in (request.session_id, request.answer_id):
+            raise errors.NotFound("There is no session `nowhere`, or no more.", session="nowhere")
+        return orchestrator_pb2.DeleteSessionResponse(answer_count=2)
 
     TOOLS = (
         ("vector_search", {"query": {"type": "string", "minLength": 1}, "top_k": {"type": "integer", "default": 5}}),
@@ -217,6 +224,34 @@ def tool_result(name, query):
     )
 
 
+def _opening(request):
+    """What comes before an answer that was planned, and of which something is wrong; nothing before others."""
+    if request.options.previous_answer_id == "ans_nowhere":
+        raise errors.NotFound("There is no answer `ans_nowhere` to follow.", answer="ans_nowhere")
+    if request.question != "plan it":
+        return
+    pb = orchestrator_pb2
+    yield pb.RunResponse(chosen=pb.Chosen(strategy="plan", reason="two questions in one", confidence=0.75))
+    steps = [
+        pb.PlanStep(id="s1", question="Which contracts?", specialist="documents"),
+        pb.PlanStep(id="s2", question="How much?", depends_on=["s1"]),
+    ]
+    yield pb.RunResponse(plan=pb.Plan(steps=steps, revision=1))
+    yield pb.RunResponse(thought=pb.Thought(iteration=2, text="Look.", step_id="s1"))
+    started = pb.ToolCallStarted(iteration=2, call_id="b", tool="crm__find", arguments_json="{}", step_id="s1")
+    yield pb.RunResponse(tool_call_started=started)
+    yield pb.RunResponse(
+        suspicion=pb.Suspicion(
+            call_id="b", tool="crm__find", action=pb.SUSPICION_ACTION_REDACTED, score=0.5, reason="orders in a reply"
+        )
+    )
+    yield pb.RunResponse(
+        finding=pb.Finding(kind=pb.FINDING_KIND_NUMBER, text="48", mark=2, reason="it is nowhere in the evidence")
+    )
+    source = pb.ToolSource(tool="crm__find", arguments_json='{"query": "Müller"}', quote="One customer.")
+    yield pb.RunResponse(citation=pb.Citation(mark=4, tool=source))
+
+
 def _scenario(answer_id):
     pb = orchestrator_pb2
     yield pb.RunResponse(thought=pb.Thought(iteration=1, text="Count first."))
@@ -249,6 +284,7 @@ def _scenario(answer_id):
             answer_id=answer_id, strategy="react", finish=pb.FINISH_ANSWERED, iterations=2, cache_hit_count=1,
             usage=pb.Usage(prompt_tokens=120, completion_tokens=30),
             timings=pb.Timings(**{name: milliseconds(ms) for name, ms in timings.items()}),
+            checking_usage=pb.Usage(prompt_tokens=20, completion_tokens=5), checking_duration=milliseconds(40),
         )
     )  # fmt: skip
 

@@ -64,7 +64,14 @@ def strict(document):
 
 
 # Names of things that there are, so that not all is "not found".
-KNOWN = {"document_id": "legal/contract:7", "name": "legal", "tenant": "demo", "key": "hr"}
+KNOWN = {
+    "document_id": "legal/contract:7",
+    "name": "legal",
+    "tenant": "demo",
+    "key": "hr",
+    "response_id": "resp_1",
+    "conversation_id": "conv_1",
+}
 MODELS = {"/v1/embeddings": "small", "/v1/rerank": "length", "/v1/completions": "mini-1"}
 
 
@@ -178,4 +185,4 @@ async def test_a_request_of_the_agent_says_what_it_does_not_offer(document):
     chat, response = schemas["AgentRequest"], schemas["ResponsesRequest"]
     assert chat["additionalProperties"] is response["additionalProperties"] is False
     assert chat["properties"]["tools"]["enum"] == [[], None]
-    assert response["properties"]["previous_response_id"]["enum"] == [None]
+    assert response["properties"]["background"]["enum"] == [False, None]

@@ -165,8 +165,8 @@ async def test_a_late_failure_raises_in_the_stock_client(stack, client):
 
 async def test_refusals_name_the_parameter(stack, client):
     with pytest.raises(openai.BadRequestError) as refused:
-        await client.responses.create(model="sabueso", input="x", previous_response_id="resp_1")
-    assert (refused.value.code, refused.value.param) == ("unsupported_parameter", "previous_response_id")
+        await client.responses.create(model="sabueso", input="x", background=True)
+    assert (refused.value.code, refused.value.param) == ("unsupported_parameter", "background")
     nothing = await post(stack, input=[])
     assert nothing.json()["error"]["param"].startswith("input")
     body = {"model": "sabueso", "input": "x"}

@@ -138,7 +138,7 @@ class Changes:
 
 
 def _making_tools(tenant: Tenant) -> tuple[Any, ...]:
-    return tenant.tools, tenant.sql, tenant.web, tenant.collections
+    return tenant.tools, tenant.sql, tenant.web, tenant.collections, tenant.mcp
 
 
 async def as_events(changes: AsyncGenerator[bool | None]) -> AsyncGenerator[bytes]:

@@ -36,29 +36,38 @@ _ROWS = _object(
     statement=_TEXT | {"description": "The SELECT that was run."},
     params=_ANY_LIST,
 )
-# All other tools are reviewed queries, and give rows.
+_SAID = _object(text=_TEXT, truncated=_FLAG)
+# By the kinds of tools; all others are queries, and give rows.
 _RESULTS: Mapping[str, dict[str, Any]] = {
+    "calculate": _SAID,
+    "external": _SAID,
     "vector_search": _object(passages={"type": "array", "items": _PASSAGE}, truncated=_FLAG),
     "web_search": _object(results={"type": "array", "items": _PAGE}, truncated=_FLAG),
 }
-_TITLES = {"vector_search": "Document search", "sql_query": "SQL query", "web_search": "Web search"}
+_TITLES = {
+    "vector_search": "Document search",
+    "sql_query": "SQL query",
+    "web_search": "Web search",
+    "calculate": "Calculator",
+}
 
 
 def as_tool(tool: pb.Tool) -> Tool:
     """The very name, description and schema that the model sees, and what programs want to know besides."""
-    title = _TITLES.get(tool.name) or tool.name.replace("_", " ").capitalize()
+    title = _TITLES.get(tool.name) or " ".join(filter(None, tool.name.split("_"))).capitalize()
     return Tool(
         name=tool.name,
         title=title,
         description=tool.description,
         input_schema=json.loads(tool.parameters_schema_json),
-        output_schema=_RESULTS.get(tool.name, _ROWS),
+        output_schema=_RESULTS.get(tool.kind or tool.name, _ROWS),
         annotations=ToolAnnotations(
             title=title,
-            read_only_hint=True,
-            destructive_hint=False,
-            idempotent_hint=True,
-            open_world_hint=tool.name == "web_search",
+            read_only_hint=not tool.writes,
+            # What a foreign tool that writes does, nobody here knows: the protocol's own defaults are the worst case.
+            destructive_hint=tool.writes,
+            idempotent_hint=not tool.writes,
+            open_world_hint=tool.kind == "external" or tool.name == "web_search",
         ),
     )
 

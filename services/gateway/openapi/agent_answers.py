@@ -26,8 +26,52 @@ class Step(BaseModel):
     """A turn of the model that called tools."""
 
     iteration: int
+    step_id: str | None = Field(default=None, description="The step of the plan that it is for.")
     thought: str
     calls: list[Call]
+
+
+class Chosen(BaseModel):
+    """A way of answering, and why."""
+
+    strategy: str
+    reason: str
+    confidence: float | None
+
+
+class PlanStep(BaseModel):
+    """A sub-question."""
+
+    id: str
+    question: str
+    specialist: str | None
+    depends_on: list[str]
+
+
+class Plan(BaseModel):
+    """How the question was taken apart."""
+
+    revision: int
+    steps: list[PlanStep]
+
+
+class Finding(BaseModel):
+    """Something of the answer that what it cites does not support. The answer says so itself where it matters."""
+
+    kind: Literal["unspecified", "citation", "number", "unsupported", "not_useful", "link"]
+    text: str
+    mark: int | None
+    reason: str
+
+
+class Suspicion(BaseModel):
+    """Text of a tool that gives orders to the model, or a call that would have obeyed it."""
+
+    tool: str
+    call_id: str
+    action: Literal["unspecified", "flagged", "redacted", "quarantined", "call_refused"]
+    score: float
+    reason: str
 
 
 class Skipped(BaseModel):
@@ -52,6 +96,13 @@ class Spent(BaseModel):
     completion: int
 
 
+class Checking(BaseModel):
+    """What of the tokens and the model's time went into checking the answer by a model."""
+
+    tokens: Spent
+    duration_ms: float
+
+
 class Summary(BaseModel):
     """How an answer came about."""
 
@@ -60,20 +111,26 @@ class Summary(BaseModel):
     finish: Literal["answered", "partial", "refused"]
     reason: str | None = Field(description="Why it is partial or refused.")
     iterations: int
+    chosen: list[Chosen] = Field(description="More than one where the run changed over.")
+    plan: Plan | None
     steps: list[Step]
+    findings: list[Finding]
+    suspicions: list[Suspicion]
     degraded: list[Skipped]
     cache: CacheUse
     timings_ms: dict[str, float] = Field(description="`model`, `tools`, `cache`, `overhead`, `total`.")
     tokens: Spent
+    checking: Checking
 
 
 class Annotation(BaseModel):
     """The source behind a mark `[n]`: the field that `type` names. Its `start_index` and `end_index` name the mark."""
 
-    type: Literal["file_citation", "url_citation", "sql_citation"]
+    type: Literal["file_citation", "url_citation", "sql_citation", "tool_citation"]
     file_citation: Json | None = None
     url_citation: Json | None = None
     sql_citation: Json | None = None
+    tool_citation: Json | None = None
 
 
 class Message(BaseModel):
@@ -142,7 +199,7 @@ class ResponseUsage(BaseModel):
 
 
 class AgentResponse(BaseModel):
-    """A response of the agent, in the form of OpenAI's Responses API. Nothing is kept: `store` is always false."""
+    """A response of the agent, in the form of OpenAI's Responses API."""
 
     id: str
     object: Literal["response"]
@@ -161,10 +218,11 @@ class AgentResponse(BaseModel):
     max_tool_calls: None
     metadata: dict[str, str]
     parallel_tool_calls: bool
-    previous_response_id: None
+    previous_response_id: str | None
+    conversation: Json | None
     reasoning: Json
     service_tier: str
-    store: Literal[False]
+    store: bool
     temperature: float | None
     text: Json
     tool_choice: str
@@ -173,3 +231,12 @@ class AgentResponse(BaseModel):
     top_p: None
     truncation: str
     user: str | None
+
+
+class ConversationDeleted(BaseModel):
+    """What was forgotten."""
+
+    id: str | None = None
+    object: Literal["conversation.deleted", "response"]
+    deleted: Literal[True]
+    answer_count: int

@@ -63,6 +63,15 @@ OPERATIONS = {
         _with_pools(agent_answers.AgentResponse, streams=True),
         body={JSON: (ResponsesRequest, PooledRequest)},
     ),
+    ("DELETE", "/v1/responses/{response_id}"): Operation(
+        "Forget an answer with its question", {JSON: agent_answers.ConversationDeleted}
+    ),
+    ("DELETE", "/v1/conversations/{conversation_id}"): Operation(
+        "Forget a conversation", {JSON: agent_answers.ConversationDeleted}
+    ),
+    ("DELETE", "/v1/conversations"): Operation(
+        "Forget all conversations of the key", {JSON: agent_answers.ConversationDeleted}
+    ),
     ("POST", "/v1/completions"): Operation(
         "Complete a text with a model of a pool", {JSON: PooledAnswer, EVENTS: _EVENTS}, body={JSON: PooledRequest}
     ),

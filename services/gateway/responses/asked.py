@@ -7,14 +7,14 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
-from services.gateway.agent import Extras, Question
+from services.gateway.agent import SESSION_ID, Extras, Question
 from services.gateway.errors import ApiError
 from services.gateway.parameters import check_parameters, described, not_offered
 from services.gateway.turns import content_schema, text_of, turn
 
-# Accepted, and without effect. `store`: nothing is kept here whatever it says, and the answer says so.
+# Accepted, and without effect.
 _IGNORED = {
-    "store", "top_p", "service_tier", "safety_identifier", "user", "prompt_cache_key",
+    "top_p", "service_tier", "safety_identifier", "user", "prompt_cache_key",
     "prompt_cache_options", "prompt_cache_retention", "parallel_tool_calls", "stream_options", "truncation",
 }  # fmt: skip
 _REFUSED: Mapping[str, tuple[Any, ...]] = {
@@ -27,9 +27,13 @@ _REFUSED: Mapping[str, tuple[Any, ...]] = {
     "tool_choice": ("none", "auto"),
     "top_logprobs": (0,),
 }
-_KEPT = ("previous_response_id", "conversation")
 _PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
-_NAMES = {"turns": "input", "max_output_tokens": "max_output_tokens"}
+_NAMES = {
+    "turns": "input",
+    "max_output_tokens": "max_output_tokens",
+    "options.previous_answer_id": "previous_response_id",
+    "options.session_id": "conversation",
+}
 _ITEMS = {
     "type": "array",
     "minItems": 1,
@@ -58,6 +62,15 @@ class TextOptions(BaseModel):
     verbosity: Any = None
 
 
+ConversationId = Annotated[str, StringConstraints(pattern=SESSION_ID)]
+
+
+class Conversation(BaseModel):
+    """A conversation, as an object."""
+
+    id: ConversationId
+
+
 class Reasoning(BaseModel):
     """How much is thought; without effect, the agent's model decides."""
 
@@ -70,9 +83,7 @@ Items = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1000), Wi
 class ResponsesRequest(BaseModel):
     """A response of the agent."""
 
-    model_config = ConfigDict(
-        extra="allow", json_schema_extra=described(_IGNORED, {**_REFUSED, **dict.fromkeys(_KEPT, ())})
-    )
+    model_config = ConfigDict(extra="allow", json_schema_extra=described(_IGNORED, _REFUSED))
 
     input: Annotated[str, WithJsonSchema({"type": "string", "minLength": 1})] | Items
     instructions: str | None = None
@@ -92,15 +103,31 @@ class ResponsesRequest(BaseModel):
     include: list[str] | None = None
     text: TextOptions | None = None
     reasoning: Reasoning | None = None
+    store: bool | None = Field(
+        default=None, description="Keep the response, so that another may follow it. True where nothing is said."
+    )
+    previous_response_id: str | None = Field(
+        default=None, pattern=SESSION_ID, description="The kept response that this one follows."
+    )
+    conversation: ConversationId | Conversation | None = Field(
+        default=None, description="A conversation of this key; it begins with its first response."
+    )
     sabueso: Extras = Extras()
+
+    @property
+    def stored(self) -> bool:
+        """Whether the response is kept."""
+        return self.store is not False
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The conversation that is named."""
+        return self.conversation.id if isinstance(self.conversation, Conversation) else self.conversation
 
 
 def responses_request(asked: Mapping[str, Any]) -> ResponsesRequest:
     """Checks what is asked of the agent. Raises ApiError or ValidationError, naming the parameter."""
     fields = {name: value for name, value in asked.items() if value is not None}
-    for name in _KEPT:
-        if name in fields:
-            raise not_offered(name, "answers are not kept; send the conversation as `input`")
     if fields.get("input") == "":
         raise ApiError(400, "input: it is empty.", code="invalid_field", param="input")
     wanted = ResponsesRequest.model_validate(fields)
@@ -110,6 +137,10 @@ def responses_request(asked: Mapping[str, Any]) -> ResponsesRequest:
     for name in wanted.include or ():
         if name.endswith("logprobs"):
             raise not_offered("include")
+    for name in ("previous_response_id", "conversation"):
+        if getattr(wanted, name) and (wanted.sabueso.session_id or wanted.sabueso.previous_answer_id):
+            problem = f"{name}: name the conversation here or under `sabueso`, not in both places."
+            raise ApiError(400, problem, code="invalid_field", param=name)
     return wanted
 
 
@@ -120,7 +151,13 @@ def question_of(wanted: ResponsesRequest) -> Question:
         turns.append(pb.Message(role="user", text=wanted.input))
     else:
         turns += _turns(wanted.input)
-    return Question(turns, wanted.sabueso, wanted.max_output_tokens, wanted.temperature, _NAMES)
+    extras = wanted.sabueso.model_copy(
+        update={
+            "session_id": wanted.conversation_id or wanted.sabueso.session_id,
+            "previous_answer_id": wanted.previous_response_id or wanted.sabueso.previous_answer_id,
+        }
+    )
+    return Question(turns, extras, wanted.max_output_tokens, wanted.temperature, _NAMES, store=wanted.stored)
 
 
 def _turns(items: list[dict[str, Any]]) -> list[pb.Message]:
@@ -149,19 +186,21 @@ def _turns(items: list[dict[str, Any]]) -> list[pb.Message]:
     return turns
 
 
-def echo(asked: Mapping[str, Any]) -> dict[str, Any]:
+def echo(asked: Mapping[str, Any], wanted: ResponsesRequest) -> dict[str, Any]:
     """What an answer repeats of its request, as OpenAI's does, with the defaults of what is missing."""
+    conversation = wanted.conversation_id
     return {
         "background": False,
+        "conversation": {"id": conversation} if conversation else None,
         "instructions": asked.get("instructions"),
         "max_output_tokens": asked.get("max_output_tokens"),
         "max_tool_calls": None,
         "metadata": cast(dict[str, str] | None, asked.get("metadata")) or {},
         "parallel_tool_calls": True,
-        "previous_response_id": None,
+        "previous_response_id": wanted.previous_response_id,
         "reasoning": {"effort": None, "summary": None},
         "service_tier": "default",
-        "store": False,
+        "store": wanted.stored,
         "temperature": asked.get("temperature"),
         "text": {"format": {"type": "text"}},
         "tool_choice": "auto",

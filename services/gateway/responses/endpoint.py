@@ -33,7 +33,7 @@ class Responses:
         wanted = responses_request(asked)
         caller.narrow(wanted.sabueso.labels)
         question, answer = question_of(wanted), Answer(wanted.sabueso.cache)
-        output = Output(answer, echo(asked), with_steps=wanted.sabueso.include_steps)
+        output = Output(answer, echo(asked, wanted), with_steps=wanted.sabueso.include_steps)
         if wanted.stream:
             return await self._agent.stream(request, question, answer, ResponseEvents(output))
         await self._agent.answer(request, question, answer, lambda event, step: list(output.add(event, step)))

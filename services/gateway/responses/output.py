@@ -11,7 +11,8 @@ from typing import Any
 
 from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
 from services.gateway.agent import Step
-from services.gateway.answer import AGENT, Answer
+from services.gateway.annotations import flat
+from services.gateway.answer import AGENT, RESPONSE_PREFIX, Answer
 from services.gateway.errors import Failure
 
 Item = dict[str, Any]
@@ -90,7 +91,7 @@ class Output:
 
     def _response(self, status: str) -> dict[str, Any]:
         return {
-            "id": f"resp_{self._answer.uid}",
+            "id": f"{RESPONSE_PREFIX}{self._answer.uid}",
             "object": "response",
             "created_at": self._answer.created,
             "completed_at": None,
@@ -190,18 +191,3 @@ class Output:
 
 def _text_part(text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
-
-
-def flat(annotation: Mapping[str, Any]) -> dict[str, Any]:
-    """An annotation of a chat message in the form of the Responses API: its fields beside its type.
-
-    Stock clients know a closed list of types and warn of others, so a statement over the database is a file citation
-    of the file `sql`, which says more under `sql_citation`.
-    """
-    kind = annotation["type"]
-    fields: dict[str, Any] = annotation[kind]
-    if kind != "sql_citation":
-        return {"type": kind, **fields}
-    place = {name: fields[name] for name in ("index", "start_index", "end_index")}
-    said = {name: value for name, value in fields.items() if name not in place}
-    return {"type": "file_citation", "file_id": "sql", "filename": "SQL", **place, "sql_citation": said}

@@ -10,8 +10,13 @@ from typer.testing import CliRunner
 from services.cli.main import app
 
 
+def event_of(value):
+    """A server-sent event."""
+    return f"data: {value if isinstance(value, str) else json.dumps(value)}\n\n".encode()
+
+
 class ScriptedHandler(BaseHTTPRequestHandler):
-    """Answers each call from a list, and remembers what was asked."""
+    """Answers each call from a list, and remembers what was asked. An answer that is a list itself is a stream."""
 
     def log_message(self, *arguments):
         pass
@@ -21,8 +26,10 @@ class ScriptedHandler(BaseHTTPRequestHandler):
         asked = f"{self.command} {self.path}", json.loads(body) if body else None
         self.server.asked.append(asked)
         status, answer = self.server.answers[asked[0]].pop(0)
-        content = json.dumps(answer).encode()
+        streamed = isinstance(answer, list)
+        content = b"".join(map(event_of, [*answer, "[DONE]"])) if streamed else json.dumps(answer).encode()
         self.send_response(status)
+        self.send_header("content-type", "text/event-stream" if streamed else "application/json")
         self.send_header("content-length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)

@@ -12,6 +12,8 @@ from services.gateway.responses.asked import echo, question_of, responses_reques
 from services.gateway.responses.endpoint import ResponseEvents
 from services.gateway.responses.output import Output
 
+PLAIN = responses_request({"model": "sabueso", "input": "x"})
+
 
 def asked(items, **fields):
     return run_request(question_of(responses_request({"model": "sabueso", "input": items, **fields})), 5)
@@ -58,8 +60,12 @@ def test_what_tools_of_the_caller_gave_is_part_of_the_history():
     ("fields", "code", "param"),
     [
         ({"input": ""}, "invalid_field", "input"),
-        ({"previous_response_id": "resp_1"}, "unsupported_parameter", "previous_response_id"),
-        ({"conversation": {"id": "conv_1"}}, "unsupported_parameter", "conversation"),
+        ({"conversation": "a", "sabueso": {"session_id": "a"}}, "invalid_field", "conversation"),
+        (
+            {"previous_response_id": "resp_1", "sabueso": {"previous_answer_id": "ans_1"}},
+            "invalid_field",
+            "previous_response_id",
+        ),
         ({"background": True}, "unsupported_parameter", "background"),
         ({"tools": [{"type": "web_search"}]}, "unsupported_parameter", "tools"),
         ({"text": {"format": {"type": "json_schema"}}}, "unsupported_parameter", "text.format"),
@@ -82,6 +88,31 @@ def test_what_the_agent_does_not_do_is_refused_by_name(fields, code, param):
     with pytest.raises(ApiError) as refused:
         asked(**{"items": "x", **{("items" if name == "input" else name): value for name, value in fields.items()}})
     assert (refused.value.status_code, refused.value.code, refused.value.param) == (400, code, param)
+
+
+@pytest.mark.parametrize("conversation", ["conv_1", {"id": "conv_1"}])
+def test_a_conversation_is_a_session(conversation):
+    assert asked("x", conversation=conversation).options.session_id == "conv_1"
+
+
+@pytest.mark.parametrize("name", ["resp_0af7", "ans_0af7"])
+def test_a_response_is_followed_by_the_id_of_its_answer(name):
+    options = asked("x", previous_response_id=name).options
+    assert (options.previous_answer_id, options.session_id) == ("ans_0af7", "")
+
+
+@pytest.mark.parametrize(("said", "kept"), [({}, True), ({"store": None}, True), ({"store": False}, False)])
+def test_responses_are_kept_unless_that_is_not_wanted(said, kept):
+    assert asked("x", **said).options.store is kept
+    request = responses_request({"model": "sabueso", "input": "x", **said})
+    assert echo({}, request)["store"] is kept
+
+
+def test_a_response_repeats_what_it_follows():
+    request = responses_request({"model": "sabueso", "input": "x", "previous_response_id": "resp_1"})
+    assert echo({}, request)["previous_response_id"] == "resp_1"
+    request = responses_request({"model": "sabueso", "input": "x", "conversation": "conv_1"})
+    assert echo({}, request)["conversation"] == {"id": "conv_1"}
 
 
 def test_what_changes_nothing_is_accepted():
@@ -134,7 +165,7 @@ runs = st.lists(
 
 def stream_of(run, reason="", with_steps=False):
     answer = Answer("use")
-    output = Output(answer, echo({}), with_steps=with_steps)
+    output = Output(answer, echo({}, PLAIN), with_steps=with_steps)
     events = ResponseEvents(output)
     pieces = [*events.begin()]
     for event in [*run, pb.RunResponse(finished=pb.Finished(answer_id="a", reason=reason))]:
@@ -210,7 +241,7 @@ def test_an_answer_that_ran_out_of_tokens_is_incomplete():
 
 def test_a_run_that_breaks_off_says_so_twice_for_both_kinds_of_readers():
     answer = Answer("use")
-    events = ResponseEvents(Output(answer, echo({}), with_steps=False))
+    events = ResponseEvents(Output(answer, echo({}, PLAIN), with_steps=False))
     pieces = [*events.begin(), *events.add(said("Half"), None)]
     failed, error = (parsed(one) for one in events.fail(Failure(503, "Gone.", "dependency_failed")))
     assert (failed["type"], failed["response"]["status"]) == ("response.failed", "failed")
