@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 from grpc import aio
 
-from loadtests import bench_answers, bench_gateway, bench_parts, bench_tools
+from loadtests import bench_agent, bench_answers, bench_gateway, bench_parts, bench_tools
 from loadtests.measuring import Figure, NotMeasured
 from loadtests.own_stack import OwnStack
 
@@ -27,6 +27,7 @@ ALONE: dict[str, Callable[[], Awaitable[list[dict[str, Any]]]]] = {
     "sql_guard": bench_tools.sql_guard,
     "gateways": bench_gateway.side_by_side,
     "gateway_streams": bench_gateway.streams,
+    "agent_loop": bench_agent.side_by_side,
 }
 # In the order in which they are measured. `memory` frames them: idle before, loaded after.
 OF_INSTANT: dict[str, OfStack] = {

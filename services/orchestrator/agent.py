@@ -1,121 +1,89 @@
-"""The agent loop (ReAct, Yao et al. 2022): ask the model, run the tools it names, repeat until it answers."""
+"""Answers a question: a strategy gathers evidence and writes, a reviewer checks, and there is always an answer."""
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import date
 
 from services.orchestrator import metrics, prompts
-from services.orchestrator.dispatch import Dispatcher, Outcome
-from services.orchestrator.events import CallStarted, Event, Thought
-from services.orchestrator.model import Message, Model, ToolSpec
+from services.orchestrator.citing.review import Reviewer, Unreviewed
+from services.orchestrator.conclusion import finished, reviewed, say_partial
+from services.orchestrator.conversation.history import Conversation, Windowed
+from services.orchestrator.conversation.window import MOST_CHARS, newest
+from services.orchestrator.dispatch import Dispatcher
+from services.orchestrator.events import Event
+from services.orchestrator.model import CHARS_PER_TOKEN, Message
+from services.orchestrator.reflecting.reflection import Reflection, Unreflecting
 from services.orchestrator.results import Degraded
-from services.orchestrator.run import Limits, Run, Task
-from services.runtime.errors import DeadlineExceeded, DependencyFailed, ServiceError
+from services.orchestrator.run import Limits, Run, Task, begin
+from services.orchestrator.shield.shield import Shield, Unshielded
+from services.orchestrator.stopwatch import Part
+from services.orchestrator.strategies.auto import AUTO, Auto
+from services.orchestrator.strategies.strategy import Strategy
+from services.runtime.errors import ServiceError
 
-# A turn that may call tools needs room for a statement, however short the answer shall be.
-_MIN_TOOL_TURN_TOKENS = 1024
+# Part of a task's time that summing up its conversation may take.
+_HISTORY_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class Agent:
-    """Answers questions with a model and tools. Knows nothing of tenants, gRPC or HTTP."""
+    """Answers questions with a model and tools. Knows nothing of gRPC or HTTP. `strategies` by name, without auto."""
 
-    model: Model
+    strategies: Mapping[str, Strategy]
     limits: Limits = field(default_factory=Limits)
     today: Callable[[], date] = date.today
+    reviewer: Reviewer = field(default_factory=Unreviewed)
+    reflection: Reflection = field(default_factory=Unreflecting)
+    auto: Auto = field(default_factory=Auto)
+    conversation: Conversation = field(default_factory=Windowed)
 
-    async def run(self, task: Task, tools: Dispatcher, started: float | None = None) -> AsyncGenerator[Event]:
+    async def run(self, task: Task, tools: Dispatcher, shield: Shield | None = None) -> AsyncGenerator[Event]:
         """Yields what happens; `Finished` comes last. Closing the generator cancels whatever runs.
 
-        The model's failure is raised while there is no evidence; afterwards the answer is partial instead.
-        `started`: time.monotonic() from which the task's seconds count.
+        The task's seconds count from the start of the stopwatch of `tools`.
+        The model's failure is raised while there is nothing to say; afterwards the answer is partial instead.
         """
-        lost = tools.toolset.lost
-        opening = prompts.opening(task.question, task.history, self.today(), lost, self.limits.history_tokens)
-        run = Run(task, self.limits, tools, opening, time.monotonic() if started is None else started)
-        for event in run.degrade(*lost.values()):
+        with tools.stopwatch.during(Part.MODEL):
+            fitted = await self.conversation.fit(
+                task.history, self.limits.history_tokens, tools.toolset.spent, task.seconds * _HISTORY_SHARE
+            )
+        task = replace(task, history=self.recent(task.history))
+        run = self._begun(task, fitted.messages, tools, shield or Unshielded())
+        if task.strategy == AUTO:
+            yield await self.auto.choose(run, self.strategies.keys())
+        else:
+            yield run.choose(task.strategy, "as asked")
+        routed = run.route.degraded if run.route else ()
+        for event in run.degrade(*tools.toolset.lost.values(), *fitted.degraded, *routed):
             yield event
         try:
-            async with aclosing(self._answer(run)) as events:
+            async with aclosing(self.strategies[run.strategy].answer(run)) as events:
                 async for event in events:
                     yield event
         except ServiceError as error:
-            if not run.evidence.has_content:
+            if not (run.found or run.answer.said):
                 raise
             for event in run.degrade(Degraded("model", error.message.rstrip("."))):
                 yield event
-        if not run.answered:
-            for event in run.say_partial():
+        # The filters may have taken out all that there was, such as a mark of nothing.
+        if not (run.answered and run.answer.text.strip()):
+            for event in say_partial(run):
                 yield event
-        finished = run.end()
-        metrics.ANSWERS.labels(finished.finish.value).inc()
-        metrics.OVERHEAD_SECONDS.observe(finished.timings.overhead)
-        yield finished
-
-    async def _answer(self, run: Run) -> AsyncGenerator[Event]:
-        """The loop. When a budget ends it, or the model says nothing, one last turn without tools."""
-        specs = [tool.spec for tool in run.tools.toolset.tools.values()]
-        while not run.must_end():
-            async with aclosing(self._turn(run, specs)) as events:
-                async for event in events:
-                    yield event
-            if not run.turn.calls or run.out_of_time():
-                break
-            async with aclosing(self._act(run)) as events:
-                async for event in events:
-                    yield event
-        if run.answered or run.broken_off:
-            return
-        run.messages.append(Message("user", prompts.FINAL))
-        async with aclosing(self._turn(run, ())) as events:
+        async with aclosing(reviewed(run, self.reviewer)) as events:
             async for event in events:
                 yield event
-        if run.answered:
-            return
-        if run.reason != "deadline":
-            raise DependencyFailed("The model gave no answer.", dependency="model")
-        if not run.called_tools:
-            raise DeadlineExceeded("The model did not answer in time.", stage="model")
+        end = finished(run)
+        metrics.ANSWERS.labels(end.strategy, end.finish.value).inc()
+        metrics.OVERHEAD_SECONDS.observe(end.timings.overhead)
+        yield end
 
-    async def _turn(self, run: Run, specs: Sequence[ToolSpec]) -> AsyncGenerator[Event]:
-        """One model turn. Text is held while it may be a thought, and shown as it comes once there is evidence."""
-        live = not specs or run.evidence.has_content
-        sampling = run.task.sampling
-        if not live:
-            sampling = replace(sampling, max_tokens=max(sampling.max_tokens, _MIN_TOOL_TURN_TOKENS))
-        run.begin_turn()
-        started = time.monotonic()
-        try:
-            async with aclosing(self.model.stream(run.messages, specs, sampling)) as stream:
-                while not run.turn_is_over:
-                    # An answer that is being shown may use the time that is kept for the last turn.
-                    end = run.tools_end if specs and not run.broken_off else run.ends
-                    async with asyncio.timeout(max(0.0, end - time.monotonic())):
-                        part = await anext(stream)
-                    for event in run.take(part, live=live, final=not specs):
-                        yield event
-        except TimeoutError:
-            run.reason = run.reason or "deadline"
-        finally:
-            run.model_seconds += time.monotonic() - started
+    def recent(self, history: Sequence[Message]) -> Sequence[Message]:
+        """What of a conversation a run looks at besides what the model reads: that, and no megabytes before it."""
+        return newest(history, max(MOST_CHARS, self.limits.history_tokens * CHARS_PER_TOKEN))
 
-    async def _act(self, run: Run) -> AsyncGenerator[Event]:
-        """Runs the turn's calls together and tells the model what they gave, in the order in which it called."""
-        calls = run.take_calls()
-        yield Thought(run.iterations, run.turn.text)
-        for call in calls:
-            yield CallStarted(run.iterations, call.id, call.name, call.arguments_json)
-        outcomes: dict[str, Outcome] = {}
-        async with aclosing(run.tools.run(calls, run.tool_seconds())) as ended:
-            async for outcome in ended:
-                outcomes[outcome.call.id] = outcome
-                for event in run.finished(outcome):
-                    yield event
-        for call in calls:
-            run.observe(outcomes[call.id])
-        if run.tools.cache_lost:
-            for event in run.degrade(Degraded("tool_cache", "tool_cache does not answer")):
-                yield event
+    def _begun(self, task: Task, history: Sequence[Message], tools: Dispatcher, shield: Shield) -> Run:
+        opening = prompts.opening(
+            task.question, history, self.today(), tools.toolset.lost, self.limits.history_tokens, shield.rules
+        )
+        return begin(task, self.limits, tools, opening, shield, self.reflection)

@@ -4,9 +4,11 @@ import json
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 from google.protobuf.duration_pb2 import Duration
 from grpc import aio
 
+from sabueso.embedding.v1 import embedding_pb2, embedding_pb2_grpc
 from sabueso.retrieval.v1 import retrieval_pb2, retrieval_pb2_grpc
 from sabueso.sql_tool.v1 import sql_tool_pb2, sql_tool_pb2_grpc
 from sabueso.tool_cache.v1 import tool_cache_pb2, tool_cache_pb2_grpc
@@ -15,6 +17,7 @@ from services.orchestrator.arguments import strict_json
 from services.orchestrator.documents import Collection, DocumentQuery
 from services.orchestrator.result_cache import CacheEntry, CacheKey, Miss, Stored
 from services.orchestrator.results import Degraded, Page, Pages, Passage, Passages, Rows
+from services.orchestrator.routing.encoder import Encoded
 from services.orchestrator.sql_tools import Schema, VerifiedQuery
 from services.runtime import errors
 from services.runtime.channels import connect
@@ -187,6 +190,22 @@ class CacheClient:
             leases=(tool_cache_pb2.Lease(call=_as_call(key), token=lease) for key, lease in leases)
         )
         await _answer(self._stub.Release(request, timeout=timeout_seconds), "tool_cache")
+
+
+class EmbeddingClient:
+    """QueryEncoder, in embedding."""
+
+    def __init__(self, address: str) -> None:
+        self.channel = connect(address, embedding_pb2.DESCRIPTOR.services_by_name["EmbeddingService"])
+        self._stub = embedding_pb2_grpc.EmbeddingServiceStub(self.channel)
+
+    async def encode(self, texts: Sequence[str], seconds: float) -> Encoded:
+        """See QueryEncoder."""
+        request = embedding_pb2.EmbedRequest(texts=texts, input_type=embedding_pb2.INPUT_TYPE_QUERY)
+        response = await _answer(self._stub.Embed(request, timeout=seconds), "embedding")
+        if len(response.embeddings) != len(texts):
+            raise errors.DependencyFailed("embedding did not answer with one vector a text.", dependency="embedding")
+        return Encoded(response.model, np.array([one.dense for one in response.embeddings], np.float32))
 
 
 def _skipped(name: str) -> Degraded:

@@ -2,19 +2,20 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opentelemetry import trace
 
 from services.orchestrator import metrics
-from services.orchestrator.arguments import WrongArguments
+from services.orchestrator.arguments import WrongArguments, unknown_tool
+from services.orchestrator.call_memory import CallMemory, Failure
 from services.orchestrator.model import Spent, ToolCall
 from services.orchestrator.result_cache import CacheKey, Hit, ResultCache
 from services.orchestrator.results import Degraded, Found, Passages, Rows
+from services.orchestrator.stopwatch import Part, Stopwatch
 from services.orchestrator.tools import Tool
 from services.orchestrator.turn_cache import CacheMode, TurnCache
 from services.runtime.errors import (
@@ -32,22 +33,6 @@ _tracer = trace.get_tracer("sabueso")
 _MENDABLE = (InvalidField, SqlError, NotPermitted, NotFound, LimitExceeded)
 # Results that come soon after another are stored together with it.
 _LINGER_SECONDS = 0.02
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a call gave nothing. `degraded` is set when the service, not the call, was at fault.
-
-    What helps to mend it: a `hint`, a `code` of the service's closed list, and the `position` in the statement, from 1.
-    `field` names what is wrong of the call.
-    """
-
-    message: str
-    hint: str = ""
-    degraded: Degraded | None = None
-    code: str = ""
-    position: str = ""
-    field: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +57,11 @@ class ToolSet:
     spent: Spent = field(default_factory=Spent)
     internal: list[Passages | Rows] = field(default_factory=list[Passages | Rows])
 
+    def part(self, names: Collection[str]) -> "ToolSet":
+        """The tools of these names, in their order, at the same expense."""
+        tools = {name: tool for name, tool in self.tools.items() if name in names}
+        return replace(self, tools=tools, lost={name: lost for name, lost in self.lost.items() if name in names})
+
 
 @dataclass(frozen=True)
 class _Ready:
@@ -85,38 +75,51 @@ class _Ready:
 
 @dataclass
 class Dispatcher:
-    """Runs the calls of one run, and remembers what failed in it. `by_model`: a model wrote them, and it is judged."""
+    """Runs the calls of one run. `by_model`: a model wrote them, and it is judged. `max_calls`: of the whole run.
+
+    `repeating_turns`: turns so far in which nothing was new.
+    """
 
     toolset: ToolSet
     cache: ResultCache
     cache_mode: CacheMode = CacheMode.USE
     max_calls_per_turn: int = 6
     by_model: bool = True
-    cache_seconds: float = field(default=0, init=False)
-    tools_seconds: float = field(default=0, init=False)
-    cache_hits: int = field(default=0, init=False)
-    cache_lost: bool = field(default=False, init=False)
-    failed_tools: set[str] = field(default_factory=set[str], init=False)
+    max_calls: int = 40
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    memory: CallMemory = field(default_factory=CallMemory)
+    repeating_turns: int = field(default=0, init=False)
+    _made: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]], init=False)
     _failed_now: set[str] = field(default_factory=set[str], init=False)
-    _failures: dict[tuple[str, str], Failure] = field(default_factory=dict[tuple[str, str], Failure], init=False)
 
-    async def run(self, calls: Sequence[ToolCall], seconds: float) -> AsyncGenerator[Outcome]:
-        """Yields one outcome a call as each ends; no call takes longer than `seconds`."""
+    def part(self, names: Collection[str]) -> "Dispatcher":
+        """One for a part of the run, with some of its tools. It has seen no result yet, but knows what failed."""
+        return replace(self, toolset=self.toolset.part(names))
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether no further call is made."""
+        return self.memory.calls >= self.max_calls
+
+    async def run(
+        self, calls: Sequence[ToolCall], seconds: float, refusal: Callable[[ToolCall], str] = lambda _: ""
+    ) -> AsyncGenerator[Outcome]:
+        """Yields one outcome a call as each ends; no call takes longer than `seconds`. `refusal`: as the shield's."""
+        seconds = max(0.0, seconds)  # what is below zero would be told
         self._failed_now.clear()
         ready: dict[CacheKey, _Ready] = {}
-        for position, call in enumerate(calls):
-            prepared = self._prepared(call, position)
+        for call, prepared in self._all_prepared(calls, refusal):
             if isinstance(prepared, Failure):
                 yield self._ended(Outcome(call, prepared))
             else:
                 ready.setdefault(prepared.key, prepared).calls.append(call)
         turn = TurnCache(self.cache, self.cache_mode)
         try:
-            started = time.perf_counter()
-            known = await turn.look_up([(one.key, one.tool) for one in ready.values()])
-            took = time.perf_counter() - started
-            self.cache_seconds += took
-            self.cache_lost = self.cache_lost or turn.lost
+            started = self.stopwatch.now()
+            with self.stopwatch.during(Part.CACHE):
+                known = await turn.look_up([(one.key, one.tool) for one in ready.values()])
+            took = self.stopwatch.now() - started
+            self.memory.cache_lost = self.memory.cache_lost or turn.lost
             for key, hit in known.items():
                 for call in ready.pop(key).calls:
                     yield self._ended(Outcome(call, hit.found, hit, took))
@@ -127,8 +130,7 @@ class Dispatcher:
             turn.close()
 
     async def _in_parallel(self, ready: Sequence[_Ready], turn: TurnCache, seconds: float) -> AsyncGenerator[Outcome]:
-        started = time.perf_counter()
-        running = {asyncio.create_task(self._made(one, turn, seconds)): one for one in ready}
+        running = {asyncio.create_task(self._result(one, turn, seconds)): one for one in ready}
         waiting = set(running)
         try:
             while waiting:
@@ -144,47 +146,92 @@ class Dispatcher:
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
-            self.tools_seconds += time.perf_counter() - started
 
-    def _prepared(self, call: ToolCall, position: int) -> _Ready | Failure:
+    def _all_prepared(
+        self, calls: Sequence[ToolCall], refusal: Callable[[ToolCall], str]
+    ) -> Sequence[tuple[ToolCall, "_Ready | Failure"]]:
+        """Each call with what it needs to be made, or why it is not. Equal calls of one turn are no repetition."""
+        now: dict[tuple[str, str], _Ready | Failure] = {}
+        prepared: list[tuple[ToolCall, _Ready | Failure]] = []
+        for position, call in enumerate(calls):
+            if position >= self.max_calls_per_turn:
+                most = f"too many calls in one turn; at most {self.max_calls_per_turn} run, call again"
+                prepared.append((call, Failure(most, not_made=True)))
+                continue
+            read = self._read(call)
+            key = (read.key.tool, read.key.arguments_json) if isinstance(read, _Ready) else _as_written(call)
+            if key not in now:
+                now[key] = self._repeated(key, read) if key in self._made else self._allowed(call, read, refusal)
+            prepared.append((call, now[key]))
+        self.repeating_turns += bool(now) and now.keys() <= self._made
+        self._made |= now.keys()
+        return prepared
+
+    def _read(self, call: ToolCall) -> "_Ready | Failure":
         """The call with checked arguments, or what is wrong with it."""
-        if position >= self.max_calls_per_turn:
-            return Failure(f"too many calls in one turn; at most {self.max_calls_per_turn} run, call again")
         if call.name in self.toolset.lost:
             lost = self.toolset.lost[call.name]
-            return Failure(lost.reason, degraded=lost)
+            return Failure(lost.reason, degraded=lost, not_made=True)
         tool = self.toolset.tools.get(call.name)
         if tool is None:
-            self._judge(valid=False)
-            return Failure(f"there is no tool `{call.name}`; there are: {', '.join(self.toolset.tools) or 'none'}")
+            self._judge(call, valid=False)
+            return Failure(unknown_tool(call.name, tuple(self.toolset.tools)), not_made=True)
         try:
             arguments = tool.form.read(call.arguments_json)
         except WrongArguments as error:
-            self._judge(valid=False)
-            return Failure(str(error))
-        self._judge(valid=True)
-        key = tool.key(arguments)
-        return self._failures.get((key.tool, key.arguments_json)) or _Ready(tool, arguments, key, [])
+            self._judge(call, valid=False)
+            return Failure(str(error), not_made=True)
+        self._judge(call, valid=True)
+        return _Ready(tool, arguments, tool.key(arguments), [])
 
-    def _judge(self, *, valid: bool) -> None:
+    def _repeated(self, key: tuple[str, str], read: "_Ready | Failure") -> Failure:
+        """What is said to a call that was made, or tried, in an earlier turn."""
+        before = read if isinstance(read, Failure) else self.memory.failures.get(key)
+        if before is None:
+            return Failure("this very call was made before; use its result above, or call differently", not_made=True)
+        again = f"{before.message}; this very call was tried before, and is not made again"
+        return replace(before, message=again, not_made=True)
+
+    def _allowed(
+        self, call: ToolCall, read: "_Ready | Failure", refusal: Callable[[ToolCall], str]
+    ) -> "_Ready | Failure":
+        """The call, unless something forbids it."""
+        if isinstance(read, Failure):
+            return read
+        if forbidden := refusal(call):
+            return Failure(forbidden, not_made=True, refused=True)
+        known = self.memory.failures.get((read.key.tool, read.key.arguments_json))
+        if known is not None:
+            return replace(known, not_made=True)
+        if self.memory.is_gone(call.name):
+            service = read.tool.service
+            gone = Degraded(service, f"{service} failed twice")
+            return Failure(f"{service} failed twice and is not asked again", degraded=gone, not_made=True)
+        if self.is_used_up:
+            return Failure(f"no more calls can be made; at most {self.max_calls} are", not_made=True)
+        self.memory.calls += 1
+        return read
+
+    def _judge(self, call: ToolCall, *, valid: bool) -> None:
         if self.by_model:
-            metrics.MODEL_CALLS.labels(str(valid).lower()).inc()
+            metrics.MODEL_CALLS.labels(call.model or "unknown", str(valid).lower()).inc()
 
-    async def _made(self, one: _Ready, turn: TurnCache, seconds: float) -> tuple[Found | Failure, Hit | None, float]:
+    async def _result(self, one: _Ready, turn: TurnCache, seconds: float) -> tuple[Found | Failure, Hit | None, float]:
         """The result: of whoever makes the same call now, or of the tool. And the seconds that it took."""
-        started = time.perf_counter()
+        started = self.stopwatch.now()
         # Half of the time is kept for the tool: whoever makes it may fail.
         patience = min(one.tool.timeout_seconds, seconds / 2)
-        if hit := await turn.from_elsewhere(one.key, one.tool, patience):
-            return hit.found, hit, time.perf_counter() - started
-        left = seconds - (time.perf_counter() - started)
-        result = await self._called(one, min(one.tool.timeout_seconds, left))
+        with self.stopwatch.during(Part.TOOLS):
+            if hit := await turn.from_elsewhere(one.key, one.tool, patience):
+                return hit.found, hit, self.stopwatch.now() - started
+            left = max(0.0, seconds - (self.stopwatch.now() - started))
+            result = await self._called(one, min(one.tool.timeout_seconds, left))
         if isinstance(result, Failure):
-            self._failures[one.key.tool, one.key.arguments_json] = result
+            self.memory.failures[one.key.tool, one.key.arguments_json] = result
             turn.let_go(one.key)
         else:
             turn.keep(one.key, one.tool, result, one.tool.cache_sources(one.arguments, result))
-        return result, None, time.perf_counter() - started
+        return result, None, self.stopwatch.now() - started
 
     async def _called(self, one: _Ready, seconds: float) -> Found | Failure:
         service = one.tool.service
@@ -210,18 +257,30 @@ class Dispatcher:
 
     def _ended(self, outcome: Outcome) -> Outcome:
         """Counts the outcome. A tool has failed for good unless it succeeds in a later turn."""
-        result, name = outcome.result, outcome.call.name
+        result, name, memory = outcome.result, outcome.call.name, self.memory
         tool = self.toolset.tools.get(name)
-        status = "error" if isinstance(result, Failure) else "cached" if outcome.hit else "ok"
-        metrics.TOOL_CALLS.labels(tool.kind if tool else "unknown", status).inc()
-        self.cache_hits += outcome.hit is not None
+        metrics.TOOL_CALLS.labels(tool.kind if tool else "unknown", _status(outcome)).inc()
+        memory.cache_hits += outcome.hit is not None
         if isinstance(result, Failure):
             if result.degraded is not None:
+                if not result.not_made and name not in self._failed_now:
+                    memory.broke_down(name)
                 self._failed_now.add(name)
-                self.failed_tools.add(name)
+                memory.failed_tools.add(name)
             return outcome
         if isinstance(result, Passages | Rows):
             self.toolset.internal.append(result)
+        memory.worked(name)
         if name not in self._failed_now:
-            self.failed_tools.discard(name)
+            memory.failed_tools.discard(name)
         return outcome
+
+
+def _as_written(call: ToolCall) -> tuple[str, str]:
+    return call.name, call.arguments_json.strip()
+
+
+def _status(outcome: Outcome) -> str:
+    if isinstance(outcome.result, Failure):
+        return "not_made" if outcome.result.not_made else "error"
+    return "cached" if outcome.hit else "ok"

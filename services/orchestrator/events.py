@@ -1,6 +1,6 @@
 """What happens during a run, in the order in which the caller sees it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from services.orchestrator.model import Usage
@@ -13,16 +13,85 @@ class Thought:
 
     iteration: int
     text: str
+    step_id: str = ""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which strategy answers, and why; `confidence` of the router, 0 where it was not asked."""
+
+    strategy: str
+    reason: str
+    confidence: float = 0
+
+
+@dataclass(frozen=True)
+class PlanStep:
+    """One sub-question. `specialist`: documents, sql or web; empty is all tools."""
+
+    id: str
+    question: str
+    specialist: str = ""
+    depends_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Planned:
+    """How the question is taken apart. `revision` counts from 1."""
+
+    steps: tuple[PlanStep, ...]
+    revision: int = 1
+
+
+class FindingKind(Enum):
+    """What a finding is about; see the proto."""
+
+    CITATION = "citation"
+    NUMBER = "number"
+    UNSUPPORTED = "unsupported"
+    NOT_USEFUL = "not_useful"
+    LINK = "link"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something of the answer is not supported by what it cites. `mark` is 0 where it is not about one."""
+
+    kind: FindingKind
+    text: str
+    reason: str
+    mark: int = 0
+
+
+class SuspicionAction(Enum):
+    """What was done about text that gives orders; see the proto."""
+
+    FLAGGED = "flagged"
+    REDACTED = "redacted"
+    QUARANTINED = "quarantined"
+    CALL_REFUSED = "call_refused"
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """Text of a tool gives orders, or a call would have obeyed it. `reason` never holds the text itself."""
+
+    call_id: str
+    tool: str
+    action: SuspicionAction
+    reason: str
+    score: float = 0
 
 
 @dataclass(frozen=True)
 class CallStarted:
-    """A tool is about to run. `arguments_json` is as the model wrote it."""
+    """A tool is about to run. `arguments_json` is as the model wrote it. `step_id`: of the plan, if there is one."""
 
     iteration: int
     call_id: str
     tool: str
     arguments_json: str
+    step_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,22 +147,25 @@ class Finish(Enum):
 
 @dataclass(frozen=True)
 class Timings:
-    """Where the time went, in seconds of wall time; parallel tools count once."""
+    """Where the time went, in seconds of wall time; what goes on at the same time counts once. `overhead`: the rest."""
 
     model: float
     tools: float
     cache: float
-    total: float
+    overhead: float
 
     @property
-    def overhead(self) -> float:
-        """Everything else."""
-        return max(0.0, self.total - self.model - self.tools - self.cache)
+    def total(self) -> float:
+        """The sum."""
+        return self.model + self.tools + self.cache + self.overhead
 
 
 @dataclass(frozen=True)
 class Finished:
-    """The end. `reason`: iterations, tokens, deadline, tool_failed, no_evidence, or empty when answered."""
+    """The end. `reason`: one of the proto's closed list, or empty when answered.
+
+    `checking` is what of `usage` and, in seconds, of `timings.model` went into checking the answer by a model.
+    """
 
     answer_id: str
     finish: Finish
@@ -102,6 +174,11 @@ class Finished:
     usage: Usage
     timings: Timings
     cache_hits: int
+    strategy: str = "react"
+    checking: Usage = field(default_factory=Usage)
+    checking_seconds: float = 0
 
 
-Event = Thought | CallStarted | CallFinished | Text | Cited | Degraded | Finished
+Event = (
+    Chosen | Planned | Thought | CallStarted | CallFinished | Text | Cited | Finding | Suspicion | Degraded | Finished
+)

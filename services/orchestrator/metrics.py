@@ -2,13 +2,13 @@
 
 from prometheus_client import Counter, Histogram
 
-ANSWERS = Counter("sabueso_orchestrator_answers_total", "Runs by how they ended.", ["finish"])
+ANSWERS = Counter("sabueso_orchestrator_answers_total", "Runs by strategy and how they ended.", ["strategy", "finish"])
 TOOL_CALLS = Counter("sabueso_orchestrator_tool_calls_total", "Tool calls by how they ended.", ["tool", "status"])
-# valid / all is the valid-call ratio of the model.
+# valid / all is the valid-call ratio of a model.
 MODEL_CALLS = Counter(
     "sabueso_orchestrator_model_calls_total",
-    "Calls the model wrote, by whether tool and arguments were valid.",
-    ["valid"],
+    "Calls that a model wrote, by model and whether tool and arguments were valid.",
+    ["model", "valid"],
 )
 OVERHEAD_SECONDS = Histogram(
     "sabueso_orchestrator_overhead_seconds",
@@ -19,4 +19,12 @@ QUERY_TRANSFORMS = Counter(
     "sabueso_orchestrator_query_transforms_total",
     "Document queries that the model was asked to transform, by kind and whether it could.",
     ["transform", "status"],
+)
+SUSPICIONS = Counter(
+    "sabueso_orchestrator_suspicions_total",
+    "Text of tools that gives orders, and calls that would have obeyed it, by kind of tool and what was done.",
+    ["tool", "action"],
+)
+REMOVED_LINKS = Counter(
+    "sabueso_orchestrator_removed_links_total", "Links, images and secrets that were taken out of answers.", ["kind"]
 )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from services.orchestrator.evidence import Evidence
-from services.orchestrator.results import Page, Passage, Rows, Source
+from services.orchestrator.results import Page, Passage, Reply, Rows, Source
 
 _MAX_SOURCES = 8
 _QUOTE_CHARS = 240
@@ -16,25 +16,29 @@ _ENGLISH = frozenset("the a an of and in for with how what which who where when 
 _TEXT = {
     "en": {
         "found": "I could not finish the answer ({why}). This is what I found so far:",
-        "nothing": "I could not answer ({why}), and found nothing that I could cite.",
+        "nothing": "I do not have enough information to answer ({why}), and found nothing that I could cite.",
         "missing": "What is not listed here could not be checked.",
         "cut": "The answer above is cut off ({why}).",
         "rest": "This was found too:",
         "rows": "{count} row(s) from the database",
         "iterations": "too many steps were needed",
         "tokens": "the token budget is used up",
+        "calls": "the calls that one answer may make are used up",
+        "repeated_calls": "the same calls were made again and again",
         "deadline": "the time is used up",
         "tool_failed": "a service that I need does not answer",
     },
     "es": {
         "found": "No he podido terminar la respuesta ({why}). Esto es lo que he encontrado hasta ahora:",
-        "nothing": "No he podido responder ({why}) y no he encontrado nada que pueda citar.",
+        "nothing": "No tengo información suficiente para responder ({why}) y no he encontrado nada que pueda citar.",
         "missing": "Lo que no figura aquí no se ha podido comprobar.",
         "cut": "La respuesta anterior está cortada ({why}).",
         "rest": "También se encontró:",
         "rows": "{count} fila(s) de la base de datos",
         "iterations": "hacían falta demasiados pasos",
         "tokens": "se ha agotado el presupuesto de tokens",
+        "calls": "se han agotado las consultas que admite una respuesta",
+        "repeated_calls": "se repetían una y otra vez las mismas consultas",
         "deadline": "se ha agotado el tiempo",
         "tool_failed": "un servicio necesario no responde",
     },
@@ -82,6 +86,8 @@ def _described(source: Source, rows_text: str) -> str:
                 for row in source.rows[:3]
             ]
             return _short("; ".join([rows_text.format(count=len(source.rows)), *rows]))
+        case Reply():
+            return f"{source.tool}: «{_short(source.text)}»"
 
 
 def _short(text: str) -> str:

@@ -137,7 +137,7 @@ class QueryWriter:
         except ServiceError as error:
             raise NotWritten(error.message.rstrip(".")) from None
         try:
-            return form.model_validate(_json_in(turn.text))
+            return form.model_validate(json_in(turn.text))
         except (ValidationError, ValueError):
             raise NotWritten("the model's answer could not be used") from None
 
@@ -152,13 +152,14 @@ class QueryWriter:
         return turn
 
 
-def _json_in(text: str) -> dict[str, Any]:
+def json_in(text: str) -> dict[str, Any]:
     """The first JSON object in `text`, whatever stands around it. Raises ValueError when there is none."""
     text = _THOUGHT.sub("", text)
     decoder = json.JSONDecoder()
     for match in list(re.finditer(r"\{", text))[:20]:
         try:
             value, _ = decoder.raw_decode(text, match.start())
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
         except (ValueError, RecursionError):
             continue
         return cast(dict[str, Any], value)  # what begins with a brace is an object

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from services.orchestrator.results import Found, Pages, Passages, Rows
+from services.orchestrator.results import Found, Pages, Passages, Reply, Rows
 from services.runtime import context
 from services.runtime.errors import DependencyFailed, InvalidField, ServiceError
 
@@ -24,7 +24,7 @@ MAX_SOURCES = 64
 _MAX_VALUE_BYTES = 1024 * 1024
 _MAX_PENDING = 64
 _WAIT_PIECE_SECONDS = 0.5
-_CODECS: dict[type[Any], TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Passages, Rows, Pages)}
+_CODECS: dict[type[Any], TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Passages, Rows, Pages, Reply)}
 
 
 @dataclass(frozen=True)

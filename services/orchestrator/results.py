@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+_SUMMARY_CHARS = 60
+
 
 @dataclass(frozen=True)
 class Degraded:
@@ -87,8 +89,22 @@ class Pages:
     redacted_query: str = ""
 
 
-Found = Passages | Rows | Pages
-Source = Passage | Rows | Page
+@dataclass(frozen=True)
+class Reply:
+    """What any other tool said: one of an external server, or the calculator.
+
+    `trusted`: it is ours and made from arguments only; everything else is untrusted text. `arguments_json`: canonical.
+    """
+
+    tool: str
+    arguments_json: str
+    text: str
+    degraded: tuple[Degraded, ...] = ()
+    trusted: bool = False
+
+
+Found = Passages | Rows | Pages | Reply
+Source = Passage | Rows | Page | Reply
 
 
 def has_content(found: Found) -> bool:
@@ -100,6 +116,8 @@ def has_content(found: Found) -> bool:
             return bool(found.pages)
         case Rows():
             return any(value is not None for row in found.rows for value in row)
+        case Reply():
+            return bool(found.text.strip())
 
 
 def may_be_kept(found: Found) -> bool:
@@ -111,6 +129,8 @@ def may_be_kept(found: Found) -> bool:
             return not (found.degraded or found.redacted_query)
         case Rows():
             return not (found.degraded or found.volatile)
+        case Reply():
+            return not found.degraded
 
 
 def summary(found: Found) -> str:
@@ -123,6 +143,8 @@ def summary(found: Found) -> str:
             return _count(len(found.pages), "page") + asked
         case Rows():
             return _count(len(found.rows), "row") + (" (truncated)" if found.truncated else "")
+        case Reply():
+            return found.text if len(found.text) <= _SUMMARY_CHARS else f"{_count(len(found.text), 'character')}"
 
 
 def _searched(found: Passages) -> str:

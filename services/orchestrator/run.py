@@ -1,33 +1,54 @@
 """The state of one run: transcript, evidence, what was said, and the budgets that end it."""
 
-import secrets
-import time
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from services.orchestrator.citations import CitationFilter
-from services.orchestrator.dispatch import Dispatcher, Failure, Outcome
-from services.orchestrator.events import Cached, CallFinished, Cited, Event, Finish, Finished, Text, Timings
-from services.orchestrator.evidence import Evidence, error_observation
-from services.orchestrator.model import Delta, Message, Sampling, ToolCall, Turn, Usage
-from services.orchestrator.partial import partial_answer
-from services.orchestrator.results import Degraded, Passages, summary
+from services.orchestrator.answer_text import AnswerText
+from services.orchestrator.budget import Budget
+from services.orchestrator.call_memory import Failure
+from services.orchestrator.citing.marks import CitationFilter
+from services.orchestrator.citing.support import Support
+from services.orchestrator.dispatch import Dispatcher, Outcome
+from services.orchestrator.events import Chosen, Event
+from services.orchestrator.evidence import Evidence, EvidenceBudgets
+from services.orchestrator.model import Delta, Message, Sampling, Spent, ToolCall, ToolSpec, Turn
+from services.orchestrator.reflecting.reflection import Reflecting, Reflection
+from services.orchestrator.refusal import admits, refusal
+from services.orchestrator.results import Degraded, has_content
+from services.orchestrator.routing.router import Route
+from services.orchestrator.shield.shield import Shield
+from services.orchestrator.stopwatch import Part
+from services.orchestrator.transcript import Transcript, described
 
 # What is left for handing over an answer when the model has lost the race against the deadline.
 _LAST_WORDS_SECONDS = 0.25
 # Less is no time for a tool.
 _LEAST_TOOL_SECONDS = 0.05
+# Fewer are no room for a turn.
+_LEAST_TURN_TOKENS = 32
+# A turn that may call tools needs room for a statement, however short the answer shall be.
+_MIN_TOOL_TURN_TOKENS = 1024
+# Turns in which a model only repeats itself.
+_MOST_REPEATING_TURNS = 2
 
 
 @dataclass(frozen=True)
 class Task:
-    """One question and the ceilings of its answer. `seconds`: time for all of it."""
+    """One question and the ceilings of its answer. `seconds`: time for all of it.
+
+    `max_iterations`: turns with tools, of the run and of each of its parts. `tenant_id` is what a router knows it by.
+    """
 
     question: str
     history: Sequence[Message] = ()
     max_iterations: int = 6
     seconds: float = 60
     sampling: Sampling = field(default_factory=Sampling)
+    strategy: str = "react"
+    reflecting: Reflecting = Reflecting.OFF
+    tenant_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,73 +59,130 @@ class Limits:
     history_tokens: int = 4_000
     observation_chars: int = 24_000
     reserve_seconds: float = 10
+    evidence: EvidenceBudgets = field(default_factory=EvidenceBudgets)
 
 
 @dataclass
 class Run:
-    """`started`, `tools_end` and `ends` are of time.monotonic(). `reason` says why the run ends early.
+    """`ends` and `tools_end` are of the stopwatch's clock. `reason` says why the run ends early.
 
-    `broken_off`: the text of the current turn is being shown, and has not come to its end.
+    `broken_off`: the text of the current turn is being shown, and has not come to its end. `found`: tools gave
+    something to answer from. `step`: number of the current turn in the whole run. A part of a run (`step_id`, `parent`)
+    shares evidence, call ids and what was told.
     """
 
     task: Task
     limits: Limits
     tools: Dispatcher
-    messages: list[Message]
-    started: float
+    transcript: Transcript
+    shield: Shield
+    reflection: Reflection
+    evidence: Evidence
+    answer: AnswerText
+    budget: Budget
+    ends: float
+    checking: Spent = field(default_factory=Spent)
+    step_id: str = ""
+    parent: "Run | None" = None
+    told: set[Degraded] = field(default_factory=set[Degraded])
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    strategy: str = ""
+    route: Route | None = None
     turn: Turn = field(default_factory=Turn)
     turn_is_over: bool = False
     broken_off: bool = False
-    iterations: int = 0
-    usage: Usage = field(default_factory=Usage)
-    reason: str = ""
     answered: bool = False
-    model_seconds: float = 0
-    _said: bool = False
-    _gap: bool = False
-    _call_ids: set[str] = field(default_factory=set[str])
-    _told: set[Degraded] = field(default_factory=set[Degraded])
+    called_tools: bool = False
+    found: bool = False
+    repairs: int = 0
+    iterations: int = 0
+    step: int = 0
+    reason: str = ""
 
     def __post_init__(self) -> None:
-        self.ends = self.started + self.task.seconds - min(_LAST_WORDS_SECONDS, self.task.seconds / 10)
+        self.messages = self.transcript.messages
+        self.now = self.tools.stopwatch.now
         self.tools_end = self.ends - min(self.limits.reserve_seconds, self.task.seconds / 3)
-        self.evidence = Evidence(self.limits.observation_chars)
-        self._citations = CitationFilter(self.evidence.__contains__)
+
+    # ---- budgets
 
     def must_end(self) -> bool:
         """Whether a budget is used up. A turn with tools must leave tokens for itself and the last turn."""
-        prompt = max(sum(message.tokens for message in self.messages), self.turn.usage.total)
         if self.iterations >= self.task.max_iterations:
-            self.reason = self.reason or "iterations"
-        elif self.iterations and self.spent.total + 2 * prompt > self.limits.run_tokens:
-            self.reason = self.reason or "tokens"
+            self.end_early("iterations")
+        elif self.tools.repeating_turns >= _MOST_REPEATING_TURNS:
+            self.end_early("repeated_calls")
+        elif self.tools.is_used_up:
+            self.end_early("calls")
+        elif not self.sampling(with_tools=True).max_tokens:
+            self.end_early("tokens")
         return self.out_of_time() or bool(self.reason)
 
-    @property
-    def spent(self) -> Usage:
-        """Tokens of the run's turns and of those that its tools made."""
-        return self.usage + self.tools.toolset.spent.usage
+    def end_early(self, reason: str) -> None:
+        """Notes why there will be no further calls; the first reason stays."""
+        self.reason = self.reason or reason
 
     def out_of_time(self) -> bool:
         """Whether no tool can run any more."""
         if self.tool_seconds() < _LEAST_TOOL_SECONDS:
-            self.reason = self.reason or "deadline"
+            self.end_early("deadline")
             return True
         return False
 
     def tool_seconds(self) -> float:
         """Time left for tools."""
-        return self.tools_end - time.monotonic()
+        return self.tools_end - self.now()
 
-    @property
-    def called_tools(self) -> bool:
-        """Whether the model has called any tool."""
-        return bool(self._call_ids)
+    def seconds_left(self) -> float:
+        """Time left for the last turn, and for looking at the answer."""
+        return max(0.0, self.ends - self.now())
+
+    @cached_property
+    def specs(self) -> Sequence[ToolSpec]:
+        """The tools as the model sees them."""
+        return [tool.spec for tool in self.tools.toolset.tools.values()]
+
+    @cached_property
+    def _described(self) -> int:
+        return described(self.specs)
+
+    def prompt_tokens(self) -> int:
+        """What the next turn has to read."""
+        return self.transcript.tokens(self._described)
+
+    def sampling(self, *, with_tools: bool) -> Sampling:
+        """How the next turn is sampled: as asked, and within the tokens that are left. `max_tokens` 0 is no room.
+
+        With tools what it reads is read once more after it, by the last turn.
+        """
+        asked, needed = replace(self.task.sampling, may_call=with_tools), self.prompt_tokens()
+        if not with_tools:
+            return self.within_budget(asked, needed)
+        short = asked if self.found else replace(asked, max_tokens=max(asked.max_tokens, _MIN_TOOL_TURN_TOKENS))
+        return self.within_budget(short, 2 * needed + _LEAST_TURN_TOKENS)
+
+    def within_budget(self, sampling: Sampling, needed: int) -> Sampling:
+        """`sampling` with no more tokens than are left when `needed` are spent; 0 where that is no room for a turn."""
+        room = self.budget.left - needed
+        return replace(sampling, max_tokens=min(sampling.max_tokens, room) if room >= _LEAST_TURN_TOKENS else 0)
+
+    # ---- turns
+
+    def shows(self, *, with_tools: bool) -> bool:
+        """Whether a turn's text is shown as it comes: it is no thought, and there is something behind it."""
+        return self.parent is None and (self.found or not (with_tools or self.called_tools))
 
     def begin_turn(self) -> None:
         """Counts a model turn."""
         self.iterations += 1
+        self.step = next(self.numbers)
         self.turn, self.turn_is_over, self.broken_off = Turn(), False, False
+
+    def decide(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
+        """Calls that are made without asking the model, as if it had asked for them."""
+        self.step = next(self.numbers)
+        self.turn = Turn(calls=calls)
+        return self.take_calls()
 
     def take(self, part: Delta | Turn, *, live: bool, final: bool) -> Iterator[Event]:
         """The events of the next part of a turn. `live`: pieces are shown as they come; `final`: calls do not count."""
@@ -113,105 +191,149 @@ class Run:
             text = part.text if self.broken_off else part.text.lstrip()
             if live and text:
                 self.broken_off = True
-                yield from self.say(text)
+                yield from self.answer.say(text)
             return
         self.turn, self.turn_is_over, self.broken_off = part, True, False
-        self.usage += part.usage
-        calls = bool(part.calls) and not final
-        if live or not calls:
-            yield from self.say("" if live else part.text.lstrip(), last=True)
-        if calls:
-            self.pause()
-        elif part.text.strip():
+        self.budget.spend(part.usage)
+        self.transcript.was_read(part.usage)
+        calls, unread, text = bool(part.calls) and not final, part.malformed and not final, part.text.strip()
+        if live or not (calls or unread):
+            yield from self.answer.say("" if live else self._supported(part.text.lstrip()), last=True)
+        if calls or unread:
+            self.answer.pause()
+        elif text and not unread:
             self.answered = True
             if part.cut:
-                self.reason = self.reason or "tokens"
+                self.end_early("tokens")
+
+    def _supported(self, text: str) -> str:
+        """A whole answer, unless tools were asked and nothing was found: then only one that says so."""
+        if not text or self.found or not self.called_tools or admits(text):
+            return text
+        return refusal(self.task.question)
 
     def take_calls(self) -> Sequence[ToolCall]:
         """The turn's calls under ids that are unique in the run, noted in the transcript."""
-        calls: list[ToolCall] = []
-        for call in self.turn.calls:
-            if not call.id or call.id in self._call_ids:
-                call = replace(call, id=f"call_{secrets.token_hex(6)}")
-            self._call_ids.add(call.id)
-            calls.append(call)
-        self.messages.append(Message("assistant", self.turn.text, tuple(calls)))
-        return calls
+        self._note(called=True)
+        return self.transcript.add_calls(self.turn)
 
-    def observe(self, outcome: Outcome) -> None:
-        """Adds a call's result to evidence and transcript."""
+    def repair(self) -> None:
+        """Tells the model what of its turn could not be read as a call."""
+        self.repairs += 1
+        self.transcript.add_complaint(self.turn)
+
+    async def observe(self, outcome: Outcome) -> Sequence[Event]:
+        """Adds a call's result to evidence and transcript, as far as the model may read it."""
         call, result = outcome.call, outcome.result
         if isinstance(result, Failure):
-            text = error_observation(
-                call.name, result.message, code=result.code, position=result.position, hint=result.hint
+            # Why we refused it are our own words; the rest may be those of a foreign tool.
+            said, noted = (
+                (result.message, ()) if result.refused else await self.shield.admit_message(call, result.message)
             )
-        else:
-            text = self.evidence.add(result)
-        self.messages.append(Message("tool", text, call_id=call.id))
+            self.transcript.add_failure(call, replace(result, message=said))
+            return noted
+        admitted, noted = await self.shield.admit(call, result)
+        if self.task.reflecting is not Reflecting.OFF:
+            with self.tools.stopwatch.during(Part.CHECKING):
+                left = max(0.0, self.tool_seconds())
+                admitted = await self.reflection.relevant(self.task.question, admitted, self.checking, left)
+        self.transcript.add_result(call, admitted, self.answer.used())
+        self._note(found=has_content(admitted))
+        return noted
 
-    def finished(self, outcome: Outcome) -> Iterator[Event]:
-        """The events of a call's end."""
-        result = outcome.result
-        failed = isinstance(result, Failure)
-        line = result.message if isinstance(result, Failure) else summary(result)
-        call, took = outcome.call, outcome.duration_seconds
-        found = result if isinstance(result, Passages) else Passages(())
-        yield CallFinished(
-            self.iterations,
-            call.id,
-            call.name,
-            not failed,
-            Cached(hit.age_seconds, hit.matched_text, hit.similarity) if (hit := outcome.hit) else None,
-            took,
-            line,
-            found.queries,
-            found.transform,
-            found.collections,
-        )
-        if isinstance(result, Failure):
-            yield from self.degrade(*([result.degraded] if result.degraded else ()))
-        else:
-            yield from self.degrade(*result.degraded)
+    async def wants_evidence(self) -> bool:
+        """Whether tools are needed, as the model itself judges where reflection is on; True otherwise."""
+        if self.task.reflecting is Reflecting.OFF or self.parent is not None:
+            return True
+        with self.tools.stopwatch.during(Part.CHECKING):
+            left = max(0.0, self.tool_seconds())
+            return await self.reflection.needs_evidence(self.task.question, self.task.history, self.checking, left)
 
-    def say(self, text: str, *, last: bool = False) -> Iterator[Event]:
-        """The events that show `text`, and the citations that it uses first. `last`: nothing is held back."""
-        before = len(self._citations.used)
-        shown = self._citations.feed(text) + (self._citations.flush() if last else "")
-        if shown:
-            yield Text("\n\n" + shown if self._gap else shown)
-            self._said, self._gap = True, False
-        yield from (Cited(mark, self.evidence.sources[mark]) for mark in self._citations.used[before:])
+    def _note(self, *, called: bool = False, found: bool = False) -> None:
+        """What holds of a part holds of the whole."""
+        self.called_tools, self.found = self.called_tools or called, self.found or found
+        if self.parent is not None:
+            self.parent._note(called=called, found=found)
 
-    def pause(self) -> None:
-        """What is said next begins a new paragraph."""
-        self._gap = self._said
+    # ---- what is told
 
-    def say_partial(self) -> Iterator[Event]:
-        """An answer that we write ourselves from the evidence."""
-        self.pause()
-        self.reason = self.reason or "tool_failed"
-        used = self._citations.used
-        yield from self.say(
-            partial_answer(self.task.question, self.evidence, self.reason, said=self._said, used=used), last=True
-        )
+    def choose(self, strategy: str, reason: str, confidence: float = 0) -> Chosen:
+        """The event that says how the answer comes about, or goes on."""
+        self.strategy = strategy
+        return Chosen(strategy, reason, confidence)
 
     def degrade(self, *degraded: Degraded) -> Iterator[Event]:
         """Each thing that was skipped, told once."""
         for one in degraded:
-            if one not in self._told:
-                self._told.add(one)
+            if one not in self.told:
+                self.told.add(one)
                 yield one
 
-    def end(self) -> Finished:
-        """The last event."""
-        finish, reason = Finish.ANSWERED, self.reason
-        if self.tools.failed_tools:
-            reason = reason or "tool_failed"
-        if self.called_tools and not self.evidence.has_content:
-            finish, reason = Finish.REFUSED, reason or "no_evidence"
-        elif reason:
-            finish = Finish.PARTIAL
-        total = time.monotonic() - self.started
-        timings = Timings(self.model_seconds, self.tools.tools_seconds, self.tools.cache_seconds, total)
-        answer_id = f"ans_{secrets.token_hex(12)}"
-        return Finished(answer_id, finish, reason, self.iterations, self.spent, timings, self.tools.cache_hits)
+    # ---- parts
+
+    def child(
+        self,
+        step_id: str,
+        question: str,
+        opening: Sequence[Message],
+        *,
+        tools: Collection[str],
+        seconds: float,
+        iterations: int,
+        tokens: int | None = None,
+    ) -> "Run":
+        """A part of this run, with its own question, transcript and tools (by name); its text is collected, not shown.
+
+        The ceilings are cut to what this run has left; it keeps the time of its last turn.
+        """
+        now = self.now()
+        ends = min(now + seconds, self.tools_end)
+        return Run(
+            replace(
+                self.task,
+                question=question,
+                history=(),
+                max_iterations=min(iterations, self.task.max_iterations),
+                seconds=max(0.0, ends - now),
+            ),
+            self.limits,
+            self.tools.part(tools),
+            replace(self.transcript, messages=list(opening), reader=step_id, _read=(0, 0), _results=[]),
+            self.shield,
+            self.reflection,
+            self.evidence,
+            AnswerText((), lambda: (), {}, held=True),
+            self.budget.part(tokens),
+            ends,
+            self.checking,
+            step_id,
+            self,
+            self.told,
+            numbers=self.numbers,
+        )
+
+    @property
+    def text(self) -> str:
+        """What was said."""
+        return self.answer.text
+
+    @property
+    def observations(self) -> Sequence[str]:
+        """What tools said, as the model was told."""
+        return self.transcript.results
+
+
+def begin(
+    task: Task, limits: Limits, tools: Dispatcher, messages: list[Message], shield: Shield, reflection: Reflection
+) -> Run:
+    """A whole run. Its time counts from the start of the stopwatch of `tools`."""
+    evidence, checking = Evidence(limits.observation_chars, limits.evidence), Spent()
+    said = [message.text for message in task.history if message.role != "system"]
+    support = Support(evidence.sources, task.question, *said)
+    citations = CitationFilter(evidence.__contains__, support.judge)
+    held = task.reflecting is not Reflecting.OFF
+    answer = AnswerText((shield.outgoing(), citations), lambda: citations.used, evidence.sources, held)
+    budget = Budget(limits.run_tokens, beside=(tools.toolset.spent, checking))
+    ends = tools.stopwatch.started + task.seconds - min(_LAST_WORDS_SECONDS, task.seconds / 10)
+    transcript = Transcript(messages, evidence, shield)
+    return Run(task, limits, tools, transcript, shield, reflection, evidence, answer, budget, ends, checking)

@@ -1,9 +1,8 @@
 """OrchestratorService: checks a question, runs the agent, translates its events."""
 
-import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,18 +10,23 @@ from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
 from sabueso.orchestrator.v1 import orchestrator_pb2_grpc as rpc
 from services.orchestrator import events, wire
 from services.orchestrator.agent import Agent
+from services.orchestrator.arguments import short_name
 from services.orchestrator.dispatch import Dispatcher
 from services.orchestrator.model import Message, Sampling
 from services.orchestrator.query_transform import Transform
+from services.orchestrator.reflecting.reflection import Reflecting
 from services.orchestrator.result_cache import ResultCache
 from services.orchestrator.run import Task
+from services.orchestrator.sessions.sessions import SessionOptions, Sessions
+from services.orchestrator.shield.tenant_shield import Shields
+from services.orchestrator.stopwatch import Part, Stopwatch
+from services.orchestrator.strategies.auto import AUTO
 from services.orchestrator.tool_calls import ToolCalls, Wanted
 from services.orchestrator.toolbox import Toolbox
 from services.orchestrator.turn_cache import CacheMode
 from services.runtime.context import current, identity, tenant
 from services.runtime.errors import InvalidField, Overloaded
 
-_STRATEGIES = ("auto", wire.STRATEGY)
 _MAX_QUESTION_CHARS = 32_768
 _MAX_SYSTEM_CHARS = 32_768
 _MAX_HISTORY_MESSAGES = 1_000
@@ -40,24 +44,36 @@ _CACHE_MODES: Mapping[pb.CacheMode.ValueType, CacheMode] = {
 
 @dataclass(frozen=True)
 class Ceilings:
-    """`seconds`: time for an answer where the request says nothing. `max_runs`: answers under way at a time.
+    """`seconds`: time for an answer where the request says nothing. `max_calls`: tool calls of one answer.
 
-    `max_tool_calls`: single calls under way at a time.
+    `max_runs`: answers under way at a time; `max_tool_calls`: single calls under way at a time. `reflecting`: where the
+    request says nothing.
     """
 
     seconds: float = 60
     max_calls_per_turn: int = 6
     max_runs: int = 256
     max_tool_calls: int = 256
+    max_calls: int = 40
+    reflecting: Reflecting = Reflecting.OFF
 
 
 class OrchestratorServicer(rpc.OrchestratorServiceServicer):
     """The gRPC face of the agent and of its tools."""
 
     def __init__(
-        self, agent: Agent, toolbox: Toolbox, cache: ResultCache, calls: ToolCalls, ceilings: Ceilings
+        self,
+        agent: Agent,
+        toolbox: Toolbox,
+        cache: ResultCache,
+        calls: ToolCalls,
+        ceilings: Ceilings,
+        sessions: Sessions | None = None,
+        shields: Shields | None = None,
     ) -> None:
         self._agent = agent
+        self._shields = shields
+        self._sessions = sessions or Sessions()
         self._calls = calls
         self._toolbox = toolbox
         self._cache = cache
@@ -78,29 +94,54 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
             self._running -= 1
 
     async def _run(self, request: pb.RunRequest, call: Any) -> AsyncGenerator[events.Event]:
-        started = time.monotonic()
-        task = self._task(request)
+        stopwatch = Stopwatch()
+        asked = self._task(request)
+        with stopwatch.during(Part.CACHE):
+            conversation = await self._sessions.open(identity(), _session_options(request.options))
+        task = replace(asked, history=(*conversation.history, *asked.history))
         mode = _cache_mode(request.options.cache, "options.cache")
-        toolset = await self._toolbox.open(
-            tenant(),
-            collections=request.options.collections,
-            only=request.options.tools,
-            transform=_transform(request.options.query_transform),
-            history=task.history,
-            labels=identity().labels,
-            question=task.question,
+        transform = _transform(request.options.query_transform)
+        with stopwatch.during(Part.TOOLS):
+            toolset = await self._toolbox.open(
+                tenant(),
+                collections=request.options.collections,
+                only=request.options.tools,
+                transform=transform,
+                history=task.history,
+                labels=identity().labels,
+                question=task.question,
+            )
+        dispatcher = Dispatcher(
+            toolset,
+            self._cache,
+            mode,
+            max_calls_per_turn=self._ceilings.max_calls_per_turn,
+            max_calls=self._ceilings.max_calls,
+            stopwatch=stopwatch,
         )
-        dispatcher = Dispatcher(toolset, self._cache, mode, self._ceilings.max_calls_per_turn)
         # Nothing is wrong with the request: the gateway can begin its stream before the model has said anything.
         await call.send_initial_metadata(())
-        async with aclosing(self._agent.run(task, dispatcher, started)) as happening:
+        said = (*asked.history, Message("user", asked.question))
+        recent = self._agent.recent(task.history)
+        shield = self._shields and self._shields.shield_of(tenant(), toolset.tools, task.question, recent)
+        async with aclosing(conversation.kept(self._agent.run(task, dispatcher, shield), said)) as happening:
             async for event in happening:
                 yield event
 
     async def ListTools(self, request: pb.ListToolsRequest, context: Any) -> pb.ListToolsResponse:
         """The tools that a run of this tenant would have."""
         toolset = await self._toolbox.open(tenant())
-        return pb.ListToolsResponse(tools=(wire.tool(one.spec) for one in toolset.tools.values()))
+        return pb.ListToolsResponse(tools=map(wire.tool, toolset.tools.values()))
+
+    async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Any) -> pb.DeleteSessionResponse:
+        """Forgets conversations of the caller."""
+        count = await self._sessions.forget(
+            identity(),
+            session_id=request.session_id,
+            answer_id=request.answer_id,
+            everything=request.everything,
+        )
+        return pb.DeleteSessionResponse(answer_count=count)
 
     async def CallTool(self, request: pb.CallToolRequest, context: Any) -> AsyncGenerator[pb.CallToolResponse]:
         """Streams signs of life of one tool, and its result."""
@@ -127,9 +168,10 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
         if not request.question.strip():
             raise InvalidField("`question` is empty.", field="question")
         _at_most(len(request.question), _MAX_QUESTION_CHARS, "question", "characters")
-        if options.strategy not in ("", *_STRATEGIES):
+        strategies = (AUTO, *self._agent.strategies)
+        if options.strategy not in ("", *strategies):
             raise InvalidField(
-                f"`{options.strategy}` is not a strategy; there are: {', '.join(_STRATEGIES)}.",
+                f"`{short_name(options.strategy)}` is not a strategy; there are: {', '.join(strategies)}.",
                 field="options.strategy",
             )
         return Task(
@@ -142,12 +184,20 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
                 max_tokens=_within(options.max_output_tokens, 1, _MAX_OUTPUT_TOKENS, "options.max_output_tokens")
                 or 1024,
             ),
+            strategy=options.strategy or AUTO,
+            reflecting=_reflecting(options.reflection) or self._ceilings.reflecting,
+            tenant_id=tenant(),
         )
 
     def _seconds(self, options: pb.Options) -> float:
         """Time for the answer: what is asked for, and never more than the caller waits."""
         seconds, patience = _asked_seconds(options, "options.deadline") or self._ceilings.seconds, _patience()
         return seconds if patience is None else min(seconds, patience)
+
+
+def _session_options(options: pb.Options) -> SessionOptions:
+    """What the request says of conversations."""
+    return SessionOptions(options.session_id, options.previous_answer_id, options.store, options.answer_id)
 
 
 def _asked_seconds(asked: pb.Options | pb.CallToolRequest, field: str) -> float | None:
@@ -178,9 +228,19 @@ def _transform(name: str) -> Transform | None:
     if name and name not in {one.value for one in Transform}:
         known = ", ".join(one.value for one in Transform)
         raise InvalidField(
-            f"`{name}` is not a query transformation; there are: {known}.", field="options.query_transform"
+            f"`{short_name(name)}` is not a query transformation; there are: {known}.", field="options.query_transform"
         )
     return Transform(name) if name else None
+
+
+def _reflecting(name: str) -> Reflecting | None:
+    """What is asked for; None where the request leaves it to the settings."""
+    if name and name not in {one.value for one in Reflecting}:
+        known = ", ".join(one.value for one in Reflecting)
+        raise InvalidField(
+            f"`{short_name(name)}` is no kind of reflection; there are: {known}.", field="options.reflection"
+        )
+    return Reflecting(name) if name else None
 
 
 def _history(request: pb.RunRequest) -> list[Message]:
@@ -188,7 +248,8 @@ def _history(request: pb.RunRequest) -> list[Message]:
     for index, message in enumerate(request.history):
         if message.role not in ("system", "user", "assistant"):
             raise InvalidField(
-                f"`{message.role}` is not a role; there are: system, user, assistant.", field=f"history[{index}].role"
+                f"`{short_name(message.role)}` is not a role; there are: system, user, assistant.",
+                field=f"history[{index}].role",
             )
     system = sum(len(message.text) for message in request.history if message.role == "system")
     _at_most(system, _MAX_SYSTEM_CHARS, "history", "characters of system messages")

@@ -4,14 +4,14 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from services.orchestrator.results import Found, Page, Pages, Passage, Passages, Rows
+from services.orchestrator.results import Found, Page, Pages, Passage, Passages, Reply, Rows
 
 # Far above what a tool finds, and far below what a message may hold.
 _MAX_CHARS = 512 * 1024
 
 
 def structured(found: Found, max_chars: int = _MAX_CHARS) -> dict[str, Any]:
-    """The object: `passages`, `results`, or `columns` and `rows`; `truncated` where not all of it is there.
+    """The object: `passages`, `results`, `text`, or `columns` and `rows`; `truncated` where not all of it is there.
 
     `max_chars`: ceiling of the list's JSON text; what does not fit is left out whole.
     """
@@ -30,6 +30,8 @@ def structured(found: Found, max_chars: int = _MAX_CHARS) -> dict[str, Any]:
                 "statement": found.statement,
                 "params": json.loads(found.params_json or "[]"),
             }
+        case Reply():
+            return {"text": found.text[:max_chars], "truncated": len(found.text) > max_chars}
 
 
 def _listed(name: str, found: Sequence[Any], describe: Callable[[Any], dict[str, Any]], most: int) -> dict[str, Any]:

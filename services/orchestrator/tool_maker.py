@@ -18,7 +18,7 @@ from services.runtime.tenants import Tenant
 # The files reach the processes one after another, in Kubernetes within two minutes. Until then a tool may still answer
 # by the old ones, and a result with a column that has just been withdrawn must not be kept as one of the new ones.
 _SETTLING_SECONDS = 120
-
+_REACHES_NOTHING_SECONDS = 1.0
 
 # What of a tenant's file decides over results, besides the descriptions of the tools.
 _DECIDING = {"sql", "web", "collections"}
@@ -61,6 +61,7 @@ class ToolMaker:
             "sql_query": timeouts.sql_query,
             "web_search": timeouts.web_search,
             VERIFIED_QUERY: timeouts.sql_query,
+            "calculate": _REACHES_NOTHING_SECONDS,
         }
 
     def make(
@@ -74,27 +75,30 @@ class ToolMaker:
         description: str = "",
         appendix: str = "",
         data_version: str = "",
+        service: str = "",
+        timeout_seconds: float = 0,
     ) -> Tool:
         """The tool. `description`: of a tool that has none of ours; `appendix` follows whatever description there is.
 
-        `data_version` changes whenever the results of equal calls may, besides by the tenant's file.
+        `data_version` changes whenever the results of equal calls may, besides by the tenant's file. `service` and
+        `timeout_seconds`: of a tool that is none of ours.
         """
         own, policy = tenant.tool(name), self._policy(tenant)
         text = own.description or description or self._descriptions[name]
         version = hashlib.sha256("\0".join((FORMAT_VERSION, policy.version, text, data_version)).encode())
         made = Tool(
             name=name,
-            service=SERVICES.get(name, "sql_tool"),
+            service=service or SERVICES.get(name, "sql_tool"),
             description=f"{text}\n{appendix}" if appendix else text,
             form=form,
             result=result,
             call=call,
-            timeout_seconds=0,
+            timeout_seconds=timeout_seconds,
             cache_ttl_seconds=own.cache_ttl_seconds if self._clock() >= policy.settled_at else 0,
             cache_version=version.hexdigest()[:32],
             min_similarity=own.semantic_similarity,
         )
-        return replace(made, timeout_seconds=self._timeouts[made.kind])
+        return made if timeout_seconds else replace(made, timeout_seconds=self._timeouts[made.kind])
 
     def _policy(self, tenant: Tenant) -> _Policy:
         known = self._policies.get(tenant.id)

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from services.orchestrator.arguments import TypedForm
+from services.orchestrator.arguments import TypedForm, listed, short_name
 from services.orchestrator.dispatch import ToolSet
 from services.orchestrator.documents import Collection, DocumentQuery, Documents
+from services.orchestrator.external.toolmaking import ExternalTools, Remote
 from services.orchestrator.internal_terms import internal_terms
 from services.orchestrator.model import Message, Model, Spent
 from services.orchestrator.query_transform import DocumentSearch, SearchPolicy, Transform
@@ -20,7 +21,7 @@ from services.orchestrator.sql_tools import Database, SqlTools
 from services.orchestrator.tool_maker import ToolMaker, ToolTimeouts
 from services.orchestrator.tools import NAMES, SERVICES, Tool, VectorSearch, WebSearch, vector_search_of
 from services.runtime.errors import InvalidField, NotFound, ServiceError, Unauthenticated
-from services.runtime.tenants import Tenant, TenantDirectory
+from services.runtime.tenants import McpServer, Tenant, TenantDirectory
 
 # What tables are chosen by, where they are too many: the question, and what it may lean on.
 _ABOUT_MESSAGES, _ABOUT_CHARS = 2, 2_000
@@ -71,9 +72,12 @@ class Toolbox:
         model: Model,
         timeouts: ToolTimeouts,
         search: SearchPolicy | None = None,
+        remote: Remote | None = None,
+        calculator: Callable[[ToolMaker, Tenant], Tool] | None = None,
         schema_ttl_seconds: float = 60,
         collections_ttl_seconds: float = 10,
     ) -> None:
+        """`remote`: servers of foreign tools; `calculator` makes the tool `calculate`. Without them there are none."""
         self._tenants = tenants
         self._documents = documents
         self._web = web
@@ -81,6 +85,8 @@ class Toolbox:
         self._search = search or SearchPolicy(search_seconds=timeouts.vector_search)
         self._maker = ToolMaker(timeouts)
         self._sql = SqlTools(database, self._maker, schema_ttl_seconds)
+        self._external = ExternalTools(remote, self._maker) if remote else None
+        self._calculator = calculator
         self._collections = Recent[Sequence[Collection]](collections_ttl_seconds)
 
     def names(self, tenant_id: str) -> Sequence[str]:
@@ -122,12 +128,18 @@ class Toolbox:
             (*said, *(one.text for one in history if one.role == "assistant")),
             internal,
         )
+        owners = {name: server for server in tenant.mcp for name in map(server.tool_name, server.tools)}
         ours = [[name] for name in names if name in NAMES]
-        verified = [name for name in names if name not in NAMES]
+        verified = [name for name in names if name not in NAMES and name not in owners]
         built = await asyncio.gather(
-            *(self._built(tenant, group, opening) for group in (*ours, *([verified] if verified else ())))
+            *(self._built(tenant, group, opening) for group in (*ours, *([verified] if verified else ()))),
+            *(
+                self._foreign(tenant, server, [name for name in names if owners.get(name) is server])
+                for server in tenant.mcp
+            ),
         )
-        found = {name: one for group in built for name, one in group.items()}
+        made = {name: one for group in built for name, one in group.items()}
+        found = {name: made[name] for name in names if name in made}
         tools = {name: tool for name, tool in found.items() if isinstance(tool, Tool)}
         lost = {name: gone for name, gone in found.items() if isinstance(gone, Degraded)}
         return ToolSet(tools, lost, spent, internal)
@@ -139,15 +151,29 @@ class Toolbox:
         return tenant
 
     def _allowed(self, tenant: Tenant, only: Sequence[str]) -> list[str]:
-        has = {"vector_search": True, "sql_query": bool(tenant.sql), "web_search": not tenant.web.sovereign}
+        has = {
+            "vector_search": True,
+            "sql_query": bool(tenant.sql),
+            "web_search": not tenant.web.sovereign,
+            "calculate": self._calculator is not None,
+        }
         verified = sorted(name for source in tenant.sql for name in source.verified_queries)
-        names = [name for name in (*NAMES, *verified) if has.get(name, True) and tenant.tool(name).enabled]
+        servers = [server for server in tenant.mcp if server.enabled and self._external]
+        foreign = sorted(server.tool_name(tool) for server in servers for tool in server.tools)
+        known = (*NAMES, *verified, *foreign)
+        names = [name for name in known if has.get(name, True) and tenant.tool(name).enabled]
         for wanted in only:
             if wanted not in names:
                 raise InvalidField(
-                    f"`{wanted}` is not a tool of this tenant; there are: {', '.join(names)}.", field="options.tools"
+                    f"`{short_name(wanted)}` is not a tool of this tenant; there are: {listed(names)}.",
+                    field="options.tools",
                 )
         return [name for name in names if not only or name in only]
+
+    async def _foreign(self, tenant: Tenant, server: McpServer, names: Sequence[str]) -> Mapping[str, Tool | Degraded]:
+        if self._external is None or not names:
+            return {}
+        return await self._external.of(tenant, server, names)
 
     async def _built(self, tenant: Tenant, names: Sequence[str], opening: _Opening) -> Mapping[str, Tool | Degraded]:
         """One of our tools, or all reviewed queries; why they are lost; nothing where the tenant has nothing for it."""
@@ -159,6 +185,8 @@ class Toolbox:
                     return {names[0]: await self._sql.query(tenant, opening.about)}
                 case "web_search":
                     return {names[0]: self._web_search(tenant, opening)}
+                case "calculate" if self._calculator:
+                    return {names[0]: self._calculator(self._maker, tenant)}
                 case _:
                     return await self._sql.verified(tenant, names)
         except ServiceError as error:
@@ -211,9 +239,9 @@ class Toolbox:
             known = await self._collections.get(tenant.id, self._documents.collections, fresh=True)
         for name in wanted:
             if name not in {one.name for one in known}:
+                there = listed([one.name for one in known])
                 raise NotFound(
-                    f"There is no collection `{name}`; there are: {', '.join(one.name for one in known) or 'none'}.",
-                    collection=name,
+                    f"There is no collection `{short_name(name)}`; there are: {there}.", collection=short_name(name)
                 )
         return [one for one in known if not wanted or one.name in wanted]
 

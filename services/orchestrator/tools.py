@@ -15,10 +15,22 @@ from services.orchestrator.model import ToolSpec
 from services.orchestrator.result_cache import CacheKey
 from services.orchestrator.results import Found
 
-NAMES = ("vector_search", "sql_query", "web_search")
-SERVICES: Mapping[str, str] = {"vector_search": "retrieval", "sql_query": "sql_tool", "web_search": "web_tool"}
+NAMES = ("vector_search", "sql_query", "web_search", "calculate")
+SERVICES: Mapping[str, str] = {
+    "vector_search": "retrieval",
+    "sql_query": "sql_tool",
+    "web_search": "web_tool",
+    "calculate": "orchestrator",
+}
 # How a tenant's own tools are counted: metrics must not have a label a tenant.
-VERIFIED_QUERY = "verified_query"
+VERIFIED_QUERY, EXTERNAL = "verified_query", "external"
+# What specialists of a plan may use, by the kinds of tools; whoever finds numbers may reckon with them.
+SPECIALISTS: Mapping[str, tuple[str, ...]] = {
+    "documents": ("vector_search", "calculate"),
+    "sql": ("sql_query", VERIFIED_QUERY, "calculate"),
+    "web": ("web_search", "calculate"),
+    "external": (EXTERNAL, "calculate"),
+}
 
 
 def _searchable(text: str) -> str:
@@ -109,7 +121,8 @@ class Tool:
     `cache_version` stands for all that changes results besides the arguments, and `cache_context` says what does so
     for certain arguments only; `cache_ttl_seconds` 0 means no cache. `cache_sources` says what a result was made from,
     as in the cache's `Entry.sources`. `semantic_argument` names the argument that is free text, if one is; from a
-    cosine similarity of `min_similarity` on, unless it is 0, the result of nearly the same text serves.
+    cosine similarity of `min_similarity` on, unless it is 0, the result of nearly the same text serves. `origin`: the
+    foreign server that it belongs to; empty for ours. `writes`: calling it may change something outside.
     """
 
     name: str
@@ -125,6 +138,8 @@ class Tool:
     cache_sources: Callable[[Any, Found], Sequence[str]] = _no_sources
     semantic_argument: str = ""
     min_similarity: float = 0
+    origin: str = ""
+    writes: bool = False
 
     @property
     def spec(self) -> ToolSpec:
@@ -134,9 +149,19 @@ class Tool:
     @property
     def kind(self) -> str:
         """The name under which it is counted: one of a closed list."""
+        if self.origin:
+            return EXTERNAL
         return self.name if self.name in NAMES else VERIFIED_QUERY
 
     def key(self, arguments: Any) -> CacheKey:
         """What the call is known by in the cache."""
         version = self.cache_version + self.cache_context(arguments)
         return CacheKey(self.name, self.form.canonical(arguments), version, self.semantic_argument, self.min_similarity)
+
+
+def for_specialist(tools: Mapping[str, Tool], specialist: str) -> dict[str, Tool]:
+    """The tools of a specialist, in their order; all where it is empty. Nothing where there are none of its own."""
+    if not specialist:
+        return dict(tools)
+    found = {name: tool for name, tool in tools.items() if tool.kind in SPECIALISTS[specialist]}
+    return found if any(tool.kind != "calculate" for tool in found.values()) else {}

@@ -7,17 +7,22 @@ from google.protobuf.duration_pb2 import Duration
 from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
 from services.orchestrator import events
 from services.orchestrator.evidence import preview
-from services.orchestrator.model import ToolSpec
-from services.orchestrator.results import Degraded, Page, Passage, Rows, Source
+from services.orchestrator.results import Degraded, Page, Passage, Reply, Rows, Source
 from services.orchestrator.tool_calls import Progress, Result
+from services.orchestrator.tools import Tool
 
-STRATEGY = "react"
 
-
-def tool(spec: ToolSpec) -> pb.Tool:
+def tool(one: Tool) -> pb.Tool:
     """A tool as the model sees it."""
+    spec = one.spec
     schema = json.dumps(spec.parameters, ensure_ascii=False)
-    return pb.Tool(name=spec.name, description=spec.description, parameters_schema_json=schema)
+    return pb.Tool(
+        name=spec.name,
+        description=spec.description,
+        parameters_schema_json=schema,
+        kind=one.kind,
+        writes=one.writes,
+    )
 
 
 def call_response(event: Progress | Result) -> pb.CallToolResponse:
@@ -42,25 +47,61 @@ def run_response(event: events.Event) -> pb.RunResponse:
     match event:
         case events.Text():
             return pb.RunResponse(text_delta=pb.TextDelta(text=event.text))
-        case events.Thought():
-            return pb.RunResponse(thought=pb.Thought(iteration=event.iteration, text=event.text))
-        case events.CallStarted():
-            return pb.RunResponse(
-                tool_call_started=pb.ToolCallStarted(
-                    iteration=event.iteration,
-                    call_id=event.call_id,
-                    tool=event.tool,
-                    arguments_json=event.arguments_json,
-                )
-            )
-        case events.CallFinished():
-            return pb.RunResponse(tool_call_finished=_call_finished(event))
         case events.Cited():
             return pb.RunResponse(citation=citation(event.mark, event.source))
-        case Degraded():
-            return pb.RunResponse(degraded=pb.Degraded(service=event.service, reason=event.reason))
+        case events.Thought() | events.CallStarted() | events.CallFinished():
+            return _step(event)
+        case events.Finding() | events.Suspicion() | Degraded():
+            return _notice(event)
+        case events.Chosen():
+            chosen = pb.Chosen(strategy=event.strategy, reason=event.reason, confidence=event.confidence)
+            return pb.RunResponse(chosen=chosen)
+        case events.Planned():
+            return pb.RunResponse(plan=_plan(event))
         case events.Finished():
             return pb.RunResponse(finished=_finished(event))
+
+
+def _step(event: events.Thought | events.CallStarted | events.CallFinished) -> pb.RunResponse:
+    match event:
+        case events.Thought():
+            thought = pb.Thought(iteration=event.iteration, text=event.text, step_id=event.step_id)
+            return pb.RunResponse(thought=thought)
+        case events.CallStarted():
+            started = pb.ToolCallStarted(
+                iteration=event.iteration,
+                call_id=event.call_id,
+                tool=event.tool,
+                arguments_json=event.arguments_json,
+                step_id=event.step_id,
+            )
+            return pb.RunResponse(tool_call_started=started)
+        case events.CallFinished():
+            return pb.RunResponse(tool_call_finished=_call_finished(event))
+
+
+def _notice(event: events.Finding | events.Suspicion | Degraded) -> pb.RunResponse:
+    match event:
+        case events.Finding():
+            kind = pb.FindingKind.Value(f"FINDING_KIND_{event.kind.name}")
+            finding = pb.Finding(kind=kind, text=event.text, mark=event.mark, reason=event.reason)
+            return pb.RunResponse(finding=finding)
+        case events.Suspicion():
+            action = pb.SuspicionAction.Value(f"SUSPICION_ACTION_{event.action.name}")
+            suspicion = pb.Suspicion(
+                call_id=event.call_id, tool=event.tool, action=action, score=event.score, reason=event.reason
+            )
+            return pb.RunResponse(suspicion=suspicion)
+        case Degraded():
+            return pb.RunResponse(degraded=pb.Degraded(service=event.service, reason=event.reason))
+
+
+def _plan(event: events.Planned) -> pb.Plan:
+    steps = (
+        pb.PlanStep(id=one.id, question=one.question, specialist=one.specialist, depends_on=one.depends_on)
+        for one in event.steps
+    )
+    return pb.Plan(steps=steps, revision=event.revision)
 
 
 def _call_finished(event: events.CallFinished) -> pb.ToolCallFinished:
@@ -106,6 +147,9 @@ def citation(mark: int, source: Source) -> pb.Citation:
             return pb.Citation(mark=mark, sql=sql)
         case Page():
             return pb.Citation(mark=mark, web=pb.WebSource(url=source.url, title=source.title, quote=source.snippet))
+        case Reply():
+            said = pb.ToolSource(tool=source.tool, arguments_json=source.arguments_json, quote=source.text)
+            return pb.Citation(mark=mark, tool=said)
 
 
 _FINISH = {
@@ -119,7 +163,7 @@ def _finished(event: events.Finished) -> pb.Finished:
     timings = event.timings
     return pb.Finished(
         answer_id=event.answer_id,
-        strategy=STRATEGY,
+        strategy=event.strategy,
         finish=_FINISH[event.finish],
         iterations=event.iterations,
         usage=pb.Usage(
@@ -135,6 +179,10 @@ def _finished(event: events.Finished) -> pb.Finished:
         ),
         cache_hit_count=event.cache_hits,
         reason=event.reason,
+        checking_usage=pb.Usage(
+            prompt_tokens=event.checking.prompt_tokens, completion_tokens=event.checking.completion_tokens
+        ),
+        checking_duration=duration(event.checking_seconds),
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from fnmatch import fnmatchcase
@@ -17,7 +18,7 @@ from services.runtime.settings import WrongSetting
 log = logging.getLogger(__name__)
 
 Label = Annotated[str, Field(pattern=r"^(\*|[\w.@-][\w.:@ -]{0,99})$")]
-_TOOLS = ("vector_search", "sql_query", "web_search")
+_TOOLS = ("vector_search", "sql_query", "web_search", "calculate")
 # The tools whose call is one free text; what is said in SQL or in a URL is never nearly the same.
 _SEMANTIC_TOOLS = ("vector_search", "web_search")
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
@@ -94,6 +95,9 @@ class Tool(_Part):
         ge=0,
         le=1,
         description="Least cosine similarity at which the result of a question in other words serves; 0 is off.",
+    )
+    examples: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = Field(
+        default=(), max_length=200, description="Questions that it answers, in the users' words: the router learns it."
     )
 
 
@@ -230,6 +234,58 @@ class Web(_Part):
     )
 
 
+# What models take as a tool's name (OpenAI's rule).
+_LONGEST_TOOL_NAME = 64
+Pin = Annotated[
+    str,
+    Field(pattern=r"^([0-9a-f]{64})?$", description="SHA-256 of the tool as approved; `sabueso mcp pin` prints it."),
+]
+
+
+class McpServer(_Part):
+    """A server of other people's tools (Model Context Protocol) that a tenant may use."""
+
+    name: str = Field(
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,30}$", description="Its tools are called `<name>__<tool>` by the model."
+    )
+    url: str = Field(
+        default="",
+        pattern=r"^(https?://[^\s/@?#]+(/[^\s#]*)?)?$",
+        description="Where it is served (streamable HTTP); private addresses too. Redirects to other hosts fail.",
+    )
+    command: tuple[str, ...] = Field(
+        default=(), description="In place of `url`: a program that speaks over stdio; needs SABUESO_MCP_STDIO."
+    )
+    token_secret: str = Field(
+        default="",
+        pattern=r"^([A-Za-z0-9_-][A-Za-z0-9_.-]{0,252})?$",
+        description="File in the secrets folder with the bearer token; of a program: what `token_variable` is set to.",
+    )
+    token_variable: str = Field(
+        default="", pattern=r"^([A-Z_][A-Z0-9_]{0,63})?$", description="Environment variable of a program."
+    )
+    tools: Mapping[Annotated[str, Field(min_length=1, max_length=128)], Pin] = Field(
+        min_length=1, description="The tools that may be used, each with its pin; without one it waits for approval."
+    )
+    timeout_seconds: float = Field(default=10, gt=0, le=60, description="Time for one call.")
+    max_result_chars: int = Field(default=24_000, ge=100, le=400_000, description="Longest result that is read.")
+    enabled: bool = True
+
+    @model_validator(mode="after")
+    def _is_one_or_the_other(self) -> "McpServer":
+        if bool(self.url) == bool(self.command):
+            raise ValueError("name either `url` or `command`")
+        if self.token_variable and not self.command:
+            raise ValueError("`token_variable` is for programs; over HTTP the token is sent as `Authorization`")
+        if self.token_secret and self.command and not self.token_variable:
+            raise ValueError("say in `token_variable` where the program looks for its token")
+        return self
+
+    def tool_name(self, tool: str) -> str:
+        """What the model calls a tool of this server."""
+        return f"{self.name}__{re.sub('[^A-Za-z0-9_-]', '_', tool)}"
+
+
 class Oidc(_Part):
     """An identity provider whose tokens (JWT) open this tenant in place of API keys."""
 
@@ -264,11 +320,52 @@ class GuardSide(_Part):
     injection_score: float = Field(default=0.8, gt=0, le=1, description="From this score on.")
 
 
+class Flow(_Part):
+    """Allows what a kind of source says to go into the arguments of a tool, beyond what always may."""
+
+    source: Literal["documents", "tables", "web", "external"] = Field(description="Where the run has read it.")
+    tool: str = Field(min_length=1, max_length=128, description="Tool whose arguments it may go into; `*` is any.")
+    allow: tuple[Literal["values", "addresses", "phrases"], ...] = Field(
+        min_length=1, description="Short values; URLs, hosts and e-mail addresses; longer runs of words."
+    )
+
+
+class GuardTools(_Part):
+    """What is done about text that tools bring in, and about what a model makes of it. All of it is untrusted."""
+
+    injection: Literal["off", "scan", "redact", "block"] = Field(
+        default="redact",
+        description="Sentences that give orders to the model: told only, taken out, or with their whole source.",
+    )
+    injection_score: float = Field(default=0.8, gt=0, le=1, description="From this score on.")
+    arguments: Literal["check", "off"] = Field(
+        default="check", description="Calls whose arguments come from what tools returned are refused, but for `flows`."
+    )
+    flows: tuple[Flow, ...] = Field(default=(), max_length=100, description="What may go from where into which tool.")
+    links: Literal["sources", "read", "all"] = Field(
+        default="sources",
+        description="Links of answers: to the run's own sources, also to what stands in them, or to anywhere.",
+    )
+    images: bool = Field(default=False, description="Images in answers, under the same rule as links.")
+
+
+class GuardDocuments(_Part):
+    """What is looked for in documents when they are taken in."""
+
+    injection: Literal["off", "flag", "block"] = Field(
+        default="flag",
+        description="Passages that give orders to a model: marked with a warning, or the whole document fails.",
+    )
+    injection_score: float = Field(default=0.8, gt=0, le=1, description="From this score on.")
+
+
 class Guard(_Part):
-    """What is checked at the gateway's door, for the agent and for models alike."""
+    """What is checked: at the gateway's door, for the agent and for models alike, and of what tools bring in."""
 
     input: GuardSide = GuardSide()
     output: GuardSide = GuardSide()
+    tools: GuardTools = GuardTools()
+    documents: GuardDocuments = GuardDocuments()
 
 
 class Tenant(_Part):
@@ -287,6 +384,7 @@ class Tenant(_Part):
     collections: Mapping[Name, Collection] = Field(default_factory=dict)
     sql: tuple[SqlSource, ...] = Field(default=(), description="One source, or a list of sources with names.")
     web: Web = Web()
+    mcp: tuple[McpServer, ...] = Field(default=(), description="Servers of other people's tools.")
 
     @model_validator(mode="after")
     def _limits_match_something(self) -> "Tenant":
@@ -320,8 +418,28 @@ class Tenant(_Part):
         return next((source for source in self.sql if not name or source.name == name), None)
 
     @model_validator(mode="after")
+    def _external_tools_can_be_told_apart(self) -> "Tenant":
+        servers = [server.name for server in self.mcp]
+        if len(set(servers)) < len(servers):
+            raise ValueError(f"mcp: server names must differ, not {', '.join(servers)}")
+        taken = {name: "a verified query" for source in self.sql for name in source.verified_queries}
+        for server in self.mcp:
+            for tool in server.tools:
+                name = server.tool_name(tool)
+                if len(name) > _LONGEST_TOOL_NAME:
+                    raise ValueError(
+                        f"mcp: `{name}` has {len(name)} characters; models take {_LONGEST_TOOL_NAME}. "
+                        "Give the server a shorter name."
+                    )
+                if name in taken:
+                    raise ValueError(f"mcp: `{tool}` of `{server.name}` would be `{name}`, as {taken[name]} is already")
+                taken[name] = f"`{tool}` of `{server.name}`"
+        return self
+
+    @model_validator(mode="after")
     def _tools_are_known(self) -> "Tenant":
         queries = {name for source in self.sql for name in source.verified_queries}
+        queries |= {server.tool_name(tool) for server in self.mcp for tool in server.tools}
         unknown = sorted(set(self.tools) - queries - set(_TOOLS))
         if unknown:
             known = ", ".join((*_TOOLS, *sorted(queries)))

@@ -72,7 +72,7 @@ class Journey:
         took = time.monotonic() - started
         assert not isinstance(outcome.result, Failure)
         await self.cache.close()  # waits for what is being stored
-        return outcome, runner.cache_lost, took
+        return outcome, runner.memory.cache_lost, took
 
 
 @pytest.fixture(scope="module")

@@ -1,84 +1,55 @@
 import asyncio
-import json
-from datetime import date
 
 import pytest
 
-from services.orchestrator.agent import Agent
-from services.orchestrator.arguments import TypedForm
-from services.orchestrator.dispatch import Dispatcher, ToolSet
-from services.orchestrator.events import CallFinished, CallStarted, Cited, Finish, Finished, Text, Thought
+from services.orchestrator.citing.review import Review
+from services.orchestrator.events import (
+    CallFinished,
+    CallStarted,
+    Chosen,
+    Cited,
+    Finish,
+    Finished,
+    Suspicion,
+    SuspicionAction,
+    Text,
+    Thought,
+)
 from services.orchestrator.model import Message, Sampling, ScriptedModel, ToolCall, Turn, Usage
-from services.orchestrator.result_cache import MemoryStore, ResultCache
 from services.orchestrator.results import Degraded, Passage, Passages, Rows
 from services.orchestrator.run import Limits, Task
-from services.orchestrator.tools import SqlQuery, Tool, VectorSearch
+from services.orchestrator.shield.shield import Unshielded
 from services.runtime.errors import DeadlineExceeded, DependencyFailed, LimitExceeded
-
-QUESTION = "How many contracts did we sign?"
-
-
-def call(call_id, name, **arguments):
-    return ToolCall(call_id, name, json.dumps(arguments))
-
-
-SEARCH = call("s", "vector_search", query="penalty")
-COUNT = call("q", "sql_query", query="SELECT count(*) FROM contracts")
-
-
-def passages(*texts, degraded=()):
-    found = (Passage("doc", str(i), "Contract", "c.pdf", 1, "8.3", "en", text) for i, text in enumerate(texts))
-    return Passages(tuple(found), degraded)
-
-
-async def search(arguments, seconds):
-    return passages("Penalty of 2 % a month.")
-
-
-async def count(arguments, seconds):
-    return Rows(arguments.query, "[]", ("count",), ((47,),))
+from tests.unit.orchestrator import virtual_time
+from tests.unit.orchestrator.agent_world import (
+    COUNT,
+    QUESTION,
+    SEARCH,
+    agent_of,
+    call,
+    collect,
+    count,
+    dispatcher,
+    fails,
+    finds_nothing,
+    hangs,
+    observations,
+    of,
+    passages,
+    search,
+    text_of,
+)
 
 
-def fails(error):
-    async def call(arguments, seconds):
-        raise error
+def later(*arguments, **more):
+    """As `collect`, in virtual time."""
 
-    return call
+    async def run():
+        clock = asyncio.get_running_loop().time
+        tools = {"timeout": more.pop("timeout", 5.0), **more.pop("tools", {})}
+        return await collect(*arguments, dispatcher(**tools, clock=clock), **more)
 
-
-async def hangs(arguments, seconds):
-    await asyncio.sleep(60)
-
-
-def tool(name, call, timeout=5.0):
-    service, arguments, result = {
-        "vector_search": ("retrieval", VectorSearch, Passages),
-        "sql_query": ("sql_tool", SqlQuery, Rows),
-    }[name]
-    return Tool(name, service, f"Does {name}.", TypedForm(arguments), result, call, timeout)
-
-
-def dispatcher(vector_search=search, sql_query=count, *, lost=None, timeout=5.0):
-    tools = [tool("vector_search", vector_search, timeout), tool("sql_query", sql_query, timeout)]
-    return Dispatcher(ToolSet({one.name: one for one in tools}, lost or {}), ResultCache(MemoryStore()))
-
-
-async def collect(model, tools=None, *, limits=None, **task):
-    agent = Agent(model, limits or Limits(), today=lambda: date(2025, 11, 29))
-    return [event async for event in agent.run(Task(QUESTION, **task), tools or dispatcher())]
-
-
-def of(events, kind):
-    return [event for event in events if isinstance(event, kind)]
-
-
-def text_of(events):
-    return "".join(event.text for event in of(events, Text))
-
-
-def observations(model):
-    """What the tools said, as the model saw it in its last turn."""
-    return [json.loads(message.text) for message in model.requests[-1][0] if message.role == "tool"]
+    return virtual_time.run(run())
 
 
 async def test_two_tools_run_and_the_answer_is_cited():
@@ -89,7 +60,8 @@ async def test_two_tools_run_and_the_answer_is_cited():
         ]
     )
     events = await collect(model)
-    assert events[:3] == [
+    assert events[:4] == [
+        Chosen("react", "as asked"),
         Thought(1, "I need both."),
         CallStarted(1, "s", "vector_search", '{"query": "penalty"}'),
         CallStarted(1, "q", "sql_query", '{"query": "SELECT count(*) FROM contracts"}'),
@@ -120,17 +92,17 @@ async def test_the_tools_of_a_turn_run_at_the_same_time():
         return await count(arguments, seconds)
 
     model = ScriptedModel([Turn(calls=[SEARCH, COUNT]), Turn("Done [1].")])
-    tools = dispatcher(search_together, count_together, timeout=1)
+    tools = dispatcher(search_together, count_together, timeout=30)
     assert (await collect(model, tools))[-1].finish is Finish.ANSWERED
 
 
-async def test_a_call_that_ends_first_is_told_first_and_the_model_reads_in_its_own_order():
+def test_a_call_that_ends_first_is_told_first_and_the_model_reads_in_its_own_order():
     async def slowly(arguments, seconds):
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(1)
         return await search(arguments, seconds)
 
     model = ScriptedModel([Turn(calls=[SEARCH, COUNT]), Turn("Done [1].")])
-    events = await collect(model, dispatcher(slowly))
+    events = later(model, tools={"vector_search": slowly})
     assert [one.call_id for one in of(events, CallFinished)] == ["q", "s"]
     assert list(observations(model)[0]) == ["passages"]
 
@@ -219,11 +191,11 @@ async def test_a_tool_that_works_at_the_second_attempt_leaves_a_whole_answer():
     assert (await collect(model, dispatcher(flaky)))[-1].finish is Finish.ANSWERED
 
 
-async def test_a_slow_tool_is_left_behind():
+def test_a_slow_tool_is_left_behind():
     model = ScriptedModel([Turn(calls=[SEARCH, COUNT]), Turn("A penalty [1].")])
-    events = await collect(model, dispatcher(sql_query=hangs, timeout=0.1))
-    assert observations(model)[1]["error"] == "timeout after 0.1s"
-    assert of(events, Degraded) == [Degraded("sql_tool", "timeout after 0.1s")]
+    events = later(model, tools={"sql_query": hangs})
+    assert observations(model)[1]["error"] == "timeout after 5s"
+    assert of(events, Degraded) == [Degraded("sql_tool", "timeout after 5s")]
 
 
 async def test_what_a_service_skipped_is_passed_on():
@@ -239,7 +211,7 @@ async def test_a_tool_that_is_lost_from_the_start_is_named():
     lost = {"web_search": Degraded("web_tool", "web_tool does not answer")}
     model = ScriptedModel([Turn(calls=[call("w", "web_search", query="x"), SEARCH]), Turn("A penalty [1].")])
     events = await collect(model, dispatcher(lost=lost))
-    assert events[0] == lost["web_search"]
+    assert events[1] == lost["web_search"]
     assert observations(model)[0] == {"error": "web_tool does not answer", "tool": "web_search"}
     assert len(of(events, Degraded)) == 1
     assert (events[-1].finish, events[-1].reason) == (Finish.PARTIAL, "tool_failed")
@@ -254,12 +226,15 @@ async def test_after_its_turns_the_model_must_answer_without_tools():
     assert (events[-1].finish, events[-1].reason, events[-1].iterations) == (Finish.PARTIAL, "iterations", 3)
 
 
-@pytest.mark.parametrize("limit", [1, 3])
-@pytest.mark.parametrize(
+STUBBORN = pytest.mark.parametrize(
     "stubborn",
     [SEARCH, call("x", "no_such_tool"), ToolCall("b", "vector_search", '{"query": "pena')],
     ids=["the same search", "no such tool", "broken JSON"],
 )
+
+
+@STUBBORN
+@pytest.mark.parametrize("limit", [1, 2])
 async def test_a_model_that_never_stops_calling_is_stopped_at_the_limit(stubborn, limit):
     model = ScriptedModel([Turn(calls=[stubborn])] * limit + [Turn("That is all.")])
     events = await collect(model, max_iterations=limit)
@@ -268,6 +243,38 @@ async def test_a_model_that_never_stops_calling_is_stopped_at_the_limit(stubborn
     assert model.requests[-1][1] == []
     assert events[-1].reason == "iterations"
     assert events[-1].finish is not Finish.ANSWERED
+
+
+@STUBBORN
+async def test_a_model_that_makes_the_same_call_again_and_again_is_stopped_after_the_second_time(stubborn):
+    model = ScriptedModel([Turn(calls=[stubborn])] * 3 + [Turn("That is all.")])
+    events = await collect(model)
+    assert len(model.requests) == 4
+    assert all("this very call was" in one["error"] for one in observations(model)[1:])
+    assert model.requests[-1][1] == []
+    assert events[-1].reason == "repeated_calls"
+    assert events[-1].finish is not Finish.ANSWERED
+
+
+async def test_a_repetition_beside_something_new_is_progress():
+    model = ScriptedModel(
+        [
+            Turn(calls=[SEARCH]),
+            *(Turn(calls=[SEARCH, call("n", "vector_search", query=q)]) for q in "abc"),
+            Turn("P [1]."),
+        ]
+    )
+    assert (await collect(model))[-1].finish is Finish.ANSWERED
+
+
+async def test_a_run_that_has_made_all_its_calls_ends_with_an_answer():
+    several = [call("", "vector_search", query=q) for q in "abc"]
+    model = ScriptedModel([Turn(calls=several), Turn("A penalty [1]; more could not be looked up.")])
+    events = await collect(model, dispatcher(max_calls=2))
+    assert [one.ok for one in of(events, CallFinished)].count(True) == 2
+    assert "no more calls can be made" in observations(model)[2]["error"]
+    assert model.requests[-1][1] == []
+    assert (events[-1].finish, events[-1].reason) == (Finish.PARTIAL, "calls")
 
 
 async def test_the_token_budget_ends_the_loop():
@@ -282,48 +289,90 @@ async def test_an_answer_that_is_cut_is_partial():
     assert (events[-1].finish, events[-1].reason) == (Finish.PARTIAL, "tokens")
 
 
-async def test_the_deadline_leaves_time_for_a_last_turn():
+def test_the_deadline_leaves_time_for_a_last_turn():
     class SlowWithTools(ScriptedModel):
         async def stream(self, messages, tools, sampling):
-            if tools and len(self.requests) == 1:
+            if len(self.requests) == 1:
                 self.requests.append((list(messages), ["slow"]))
-                await asyncio.sleep(60)
+                await asyncio.sleep(3600)
             async for part in super().stream(messages, tools, sampling):
                 yield part
 
     model = SlowWithTools([Turn(calls=[SEARCH]), Turn(), Turn("A penalty [1].")])
-    events = await collect(model, seconds=3, limits=Limits(reserve_seconds=1))
+    events = later(model, seconds=3, limits=Limits(reserve_seconds=1))
     assert text_of(events) == "A penalty [1]."
     assert (events[-1].finish, events[-1].reason) == (Finish.PARTIAL, "deadline")
 
 
-async def test_when_even_the_last_turn_is_late_we_answer_from_the_evidence():
-    model = ScriptedModel([Turn(calls=[SEARCH]), Turn("never"), Turn("never")], delay_seconds=0.6)
-    model.piece_seconds = 60
-    events = await collect(model, seconds=2)
+def test_when_even_the_last_turn_is_late_we_answer_from_the_evidence():
+    model = ScriptedModel([Turn(calls=[SEARCH]), Turn("never"), Turn("never")], delay_seconds=0.6, piece_seconds=60)
+    events = later(model, seconds=2)
     assert "This is what I found so far:\n- Contract, 8.3: «Penalty of 2 % a month.» [1]" in text_of(events)
     assert [one.mark for one in of(events, Cited)] == [1]
     assert (events[-1].finish, events[-1].reason) == (Finish.PARTIAL, "deadline")
 
 
-async def test_an_answer_under_way_may_use_the_reserve():
-    model = ScriptedModel([Turn(calls=[SEARCH]), Turn("A penalty of 2 % [1]." * 3)], piece_chars=21)
-    model.piece_seconds = 0.12
-    events = await collect(model, seconds=0.6, limits=Limits(reserve_seconds=0.2))
+def test_tokens_of_a_turn_that_was_too_late_are_estimated():
+    model = ScriptedModel([Turn(calls=[SEARCH], usage=Usage(400, 10)), Turn("x" * 70)], piece_seconds=1, piece_chars=10)
+    usage = later(model, seconds=4).pop().usage
+    assert usage.prompt_tokens > 800  # both turns read about as much
+    assert 10 < usage.completion_tokens < 25
+
+
+def test_an_answer_under_way_may_use_the_reserve():
+    model = ScriptedModel([Turn(calls=[SEARCH]), Turn("A penalty of 2 % [1]." * 3)], piece_chars=21, piece_seconds=12)
+    events = later(model, seconds=60, limits=Limits(reserve_seconds=20))
     assert text_of(events) == "A penalty of 2 % [1]." * 3
     assert events[-1].finish is Finish.ANSWERED
 
 
-async def test_an_answer_broken_off_by_the_deadline_is_not_begun_again():
+def test_an_answer_broken_off_by_the_deadline_is_not_begun_again():
     model = ScriptedModel([Turn(calls=[SEARCH, COUNT]), Turn("A penalty [1] and more " * 50), Turn("Again!")])
     model.piece_seconds = 0.05
-    events = await collect(model, seconds=0.5)
+    events = later(model, seconds=0.5)
     text = text_of(events)
     assert len(model.requests) == 2
     assert text.startswith("A penalty [1]")
     assert "\n\nThe answer above is cut off (the time is used up)." in text
     assert "count = 47 [2]" in text
     assert (events[-1].finish, events[-1].reason) == (Finish.PARTIAL, "deadline")
+
+
+class Breaking(ScriptedModel):
+    """Its second turn breaks off after `pieces`."""
+
+    pieces = 3
+
+    async def stream(self, messages, tools, sampling):
+        second = bool(self.requests)
+        async for part in super().stream(messages, tools, sampling):
+            if second and (self.pieces == 0 or isinstance(part, Turn)):
+                raise MODEL_DOWN
+            self.pieces -= second
+            yield part
+
+
+async def test_an_answer_that_the_model_breaks_off_is_ended_by_us_with_what_it_did_not_cite():
+    model = Breaking([Turn(calls=[SEARCH, COUNT]), Turn("A penalty [1] and a long story after it.")])
+    events = await collect(model)
+    assert text_of(events) == (
+        "A penalty [1] and a l\n\nThe answer above is cut off (a service that I need does not answer).\n"
+        "This was found too:\n- 1 row(s) from the database; count = 47 [2]"
+    )
+    assert [one.mark for one in of(events, Cited)] == [1, 2]
+    assert of(events, Degraded) == [Degraded("model", "The model does not answer")]
+    assert (events[-1].finish, events[-1].reason) == (Finish.PARTIAL, "tool_failed")
+
+
+async def test_a_model_that_just_stops_has_failed():
+    class Stopping(ScriptedModel):
+        async def stream(self, messages, tools, sampling):
+            self.requests.append((messages, tools))
+            return
+            yield
+
+    with pytest.raises(DependencyFailed, match="broke off"):
+        await collect(Stopping([]))
 
 
 MODEL_DOWN = DependencyFailed("The model does not answer.", dependency="model")
@@ -339,9 +388,9 @@ async def test_used_up_model_limits_are_told_as_such():
         await collect(ScriptedModel([LimitExceeded("Used up.", setting="model")]))
 
 
-async def test_a_model_that_never_answers_is_a_missed_deadline():
+def test_a_model_that_never_answers_is_a_missed_deadline():
     with pytest.raises(DeadlineExceeded):
-        await collect(ScriptedModel([Turn("late")] * 2, delay_seconds=60), seconds=0.3)
+        later(ScriptedModel([Turn("late")] * 2, delay_seconds=3600), seconds=60)
 
 
 async def test_a_model_that_fails_after_evidence_leaves_a_partial_answer():
@@ -377,11 +426,36 @@ async def test_a_model_that_says_nothing_at_all_has_failed():
 
 
 async def test_nothing_found_is_a_refusal():
-    async def nothing(arguments, seconds):
-        return passages()
-
-    events = await collect(ScriptedModel([Turn(calls=[SEARCH]), Turn("I found nothing.")]), dispatcher(nothing))
+    model = ScriptedModel([Turn(calls=[SEARCH]), Turn("I found nothing about that.")])
+    events = await collect(model, dispatcher(finds_nothing))
+    assert text_of(events) == "I found nothing about that."
     assert (events[-1].finish, events[-1].reason) == (Finish.REFUSED, "no_evidence")
+
+
+@pytest.mark.parametrize(
+    ("question", "says"),
+    [
+        ("When did we end the contract with Acme?", "I do not have enough information to answer this"),
+        ("¿Cuándo rescindimos el contrato con Acme?", "No tengo información suficiente para responder"),
+    ],
+)
+async def test_a_claim_with_nothing_behind_it_is_replaced_by_a_refusal(question, says):
+    model = ScriptedModel([Turn(calls=[SEARCH]), Turn("It ended in March 2024 [1].")])
+    events = await collect(model, dispatcher(finds_nothing), question=question)
+    assert text_of(events).startswith(says)
+    assert "2024" not in text_of(events)
+    assert (events[-1].finish, events[-1].reason) == (Finish.REFUSED, "no_evidence")
+
+
+async def test_a_model_that_finds_nothing_it_can_use_has_refused():
+    model = ScriptedModel([Turn(calls=[SEARCH]), Turn("I could not find when that contract ended.")])
+    events = await collect(model)
+    assert (events[-1].finish, events[-1].reason) == (Finish.REFUSED, "no_evidence")
+
+
+async def test_a_denial_with_its_source_is_an_answer():
+    model = ScriptedModel([Turn(calls=[SEARCH]), Turn("The contract does not have a bonus, only a penalty [1].")])
+    assert (await collect(model))[-1].finish is Finish.ANSWERED
 
 
 async def test_nothing_reached_is_a_refusal_that_names_the_failure():
@@ -416,7 +490,8 @@ async def test_short_answers_leave_room_for_a_statement_until_there_is_evidence(
 async def test_history_reaches_the_model():
     model = ScriptedModel([Turn("As I said, 47.")])
     await collect(model, history=[Message("user", "Count!"), Message("assistant", "47")])
-    assert [message.text for message in model.requests[0][0][1:]] == ["Count!", "47", QUESTION]
+    said = [message.text for message in model.requests[0][0] if message.role != "system"]
+    assert said == ["Count!", "47", QUESTION]
 
 
 async def test_what_tools_spend_on_the_model_counts_as_usage_and_against_the_budget():
@@ -425,11 +500,43 @@ async def test_what_tools_spend_on_the_model_counts_as_usage_and_against_the_bud
         return await search(arguments, seconds)
 
     tools = dispatcher(spending)
-    model = ScriptedModel([Turn(calls=[SEARCH], usage=Usage(100, 10)), Turn("A penalty [1].", usage=Usage(200, 20))])
-    end = (await collect(model, tools, limits=Limits(run_tokens=5_000)))[-1]
-    assert end.usage == Usage(5_300, 130)
+    model = ScriptedModel([Turn(calls=[SEARCH], usage=Usage(100, 10)), Turn("A penalty [1].", usage=Usage(900, 20))])
+    end = (await collect(model, tools, limits=Limits(run_tokens=6_150)))[-1]
+    assert end.usage == Usage(6_000, 130)
     assert (end.finish, end.reason) == (Finish.PARTIAL, "tokens")
     assert model.requests[-1][1] == []  # the last turn has no tools
+
+
+async def test_where_no_tokens_are_left_for_a_last_turn_we_answer_from_the_evidence():
+    async def spending(arguments, seconds):
+        tools.toolset.spent.usage += Usage(5_000, 100)
+        return await search(arguments, seconds)
+
+    tools = dispatcher(spending)
+    model = ScriptedModel([Turn(calls=[SEARCH], usage=Usage(100, 10))])
+    events = await collect(model, tools, limits=Limits(run_tokens=5_000))
+    assert "(the token budget is used up). This is what I found so far:" in text_of(events)
+    assert [one.mark for one in of(events, Cited)] == [1]
+    assert (events[-1].finish, events[-1].reason) == (Finish.PARTIAL, "tokens")
+
+
+async def test_a_question_that_is_too_long_for_the_budget_is_refused_as_such():
+    with pytest.raises(LimitExceeded) as refused:
+        await collect(ScriptedModel([]), question="why " * 5_000, limits=Limits(run_tokens=4_000))
+    assert refused.value.metadata == {"setting": "run_tokens"}
+
+
+async def test_no_turn_may_write_more_than_is_left():
+    class Noting(ScriptedModel):
+        def stream(self, messages, tools, sampling):
+            noted.append(sampling.max_tokens)
+            return super().stream(messages, tools, sampling)
+
+    noted = []
+    steps = [Turn(calls=[SEARCH], usage=Usage(900, 100)), Turn("A penalty [1].", usage=Usage(500, 50))]
+    await collect(Noting(steps), limits=Limits(run_tokens=2_500))
+    assert noted[0] == 1024
+    assert 32 <= noted[1] < 1024
 
 
 async def test_a_step_tells_what_was_searched():
@@ -446,34 +553,124 @@ async def test_a_step_tells_what_was_searched():
 
 
 async def test_who_stops_listening_cancels_the_tools():
-    cancelled = asyncio.Event()
+    begun, cancelled = asyncio.Event(), asyncio.Event()
 
     async def waits(arguments, seconds):
+        begun.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(3600)
         except asyncio.CancelledError:
             cancelled.set()
             raise
 
     async def listen():
-        await collect(ScriptedModel([Turn(calls=[SEARCH])]), dispatcher(waits, timeout=30))
+        await collect(ScriptedModel([Turn(calls=[SEARCH])]), dispatcher(waits, timeout=600))
 
     listening = asyncio.create_task(listen())
-    await asyncio.sleep(0.05)
+    await begun.wait()
     listening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await listening
     assert cancelled.is_set()
 
 
-async def test_timings_say_where_the_time_went():
+async def test_a_call_that_could_not_be_read_is_mended_in_one_turn():
+    broken = Turn("<tool_call>{query", malformed="Your call could not be read: write one JSON object.")
+    model = ScriptedModel([broken, Turn(calls=[SEARCH]), Turn("A penalty [1].")])
+    events = await collect(model)
+    assert text_of(events) == "A penalty [1]."
+    assert [(one.role, one.text) for one in model.requests[1][0][-2:]] == [
+        ("assistant", "<tool_call>{query"),
+        ("user", "Your call could not be read: write one JSON object."),
+    ]
+    assert events[-1].finish is Finish.ANSWERED
+
+
+async def test_a_model_that_cannot_mend_its_call_has_to_answer_without_tools():
+    broken = Turn("<tool_call>{query", malformed="Your call could not be read.")
+    model = ScriptedModel([broken, broken, Turn("I cannot look that up.")])
+    events = await collect(model)
+    assert len(model.requests) == 3
+    assert model.requests[-1][1] == []
+    assert text_of(events) == "I cannot look that up."
+
+
+async def test_a_call_that_the_shield_forbids_is_told_to_the_model_and_to_the_reader():
+    class Forbidding(Unshielded):
+        def refusal(self, call):
+            return "The statement comes from a web page." if call.name == "sql_query" else ""
+
+    made = []
+
+    async def noting(arguments, seconds):
+        made.append(arguments)
+        return await count(arguments, seconds)
+
+    model = ScriptedModel([Turn(calls=[SEARCH, COUNT]), Turn("A penalty [1].")])
+    events = await collect(model, dispatcher(sql_query=noting), shield=Forbidding())
+    assert made == []
+    [suspicion] = of(events, Suspicion)
+    assert (suspicion.call_id, suspicion.tool) == ("q", "sql_query")
+    assert (suspicion.action, suspicion.reason) == (
+        SuspicionAction.CALL_REFUSED,
+        "The statement comes from a web page.",
+    )
+    assert observations(model)[1]["error"] == "The statement comes from a web page."
+    assert events[-1].finish is Finish.ANSWERED
+
+
+def test_timings_say_where_the_time_went_and_add_up():
     async def slowly(arguments, seconds):
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(2)
         return await search(arguments, seconds)
 
-    model = ScriptedModel([Turn(calls=[SEARCH, COUNT]), Turn("Done [1].")], delay_seconds=0.05)
-    timings = (await collect(model, dispatcher(slowly)))[-1].timings
-    assert 0.1 <= timings.model < 0.2
-    assert 0.1 <= timings.tools < 0.2
-    assert timings.total == pytest.approx(timings.model + timings.tools + timings.cache + timings.overhead)
-    assert timings.overhead < 0.05
+    async def slower(arguments, seconds):
+        await asyncio.sleep(3)
+        return await count(arguments, seconds)
+
+    model = ScriptedModel([Turn(calls=[SEARCH, COUNT]), Turn("Done [1].")], delay_seconds=0.5)
+    timings = later(model, tools={"vector_search": slowly, "sql_query": slower})[-1].timings
+    assert timings.model == pytest.approx(1, abs=0.001)
+    assert timings.tools == pytest.approx(3, abs=0.001)  # together, not five
+    assert timings.overhead == pytest.approx(0, abs=0.001)
+    assert timings.total == pytest.approx(4, abs=0.001)
+
+
+def test_the_time_of_a_slow_reader_counts_as_neither_model_nor_tools():
+    async def read_slowly():
+        tools = dispatcher(clock=asyncio.get_running_loop().time)
+        model = ScriptedModel([Turn(calls=[SEARCH]), Turn("Done [1].")], delay_seconds=0.5, piece_chars=100)
+        async for event in agent_of(model).run(Task(QUESTION), tools):
+            await asyncio.sleep(0.25)
+            last = event
+        return last.timings
+
+    timings = virtual_time.run(read_slowly())
+    assert timings.model == pytest.approx(1, abs=0.001)
+    assert timings.tools == pytest.approx(0, abs=0.001)
+    assert timings.overhead == pytest.approx(6 * 0.25, abs=0.001)  # Chosen, Thought, two of the call, Text, Cited
+
+
+class Reading:
+    """A reviewer that keeps what it was given."""
+
+    def __init__(self):
+        self.said = []
+
+    async def review(self, draft, spent, seconds):
+        self.said = draft.said
+        return Review(draft.answer)
+
+
+async def test_of_a_conversation_of_megabytes_a_run_looks_at_the_newest_part_only():
+    reviewer = Reading()
+    history = [Message("user", f"Contract {number} of 1.250,50 € was signed. " * 100) for number in range(1_000)]
+    model = ScriptedModel([Turn("Hi.")])
+    await collect(model, agent=agent_of(model, reviewer=reviewer), history=history)
+    assert 50_000 < sum(map(len, reviewer.said)) <= 60_000
+    assert reviewer.said[-1] == history[-1].text
+    generous = ScriptedModel([Turn("Hi.")])
+    limits = Limits(run_tokens=1_000_000, history_tokens=25_000)
+    await collect(generous, agent=agent_of(generous, reviewer=reviewer, limits=limits), history=history)
+    assert sum(map(len, reviewer.said)) == 100_000
+    assert {one.text for one in generous.requests[0][0] if one.text in {h.text for h in history}} <= set(reviewer.said)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.orchestrator.arguments import ForeignForm, TypedForm, WrongArguments, is_nested
+from services.orchestrator.arguments import ForeignForm, TypedForm, WrongArguments, is_nested, unknown_tool
 from services.orchestrator.tools import SqlQuery, VectorSearch, WebSearch
 from services.tool_cache.keys import canonical
 
@@ -115,3 +115,75 @@ def test_nesting_is_counted_in_levels():
     assert is_nested([[1]], 1)
     assert not is_nested([[1], {"a": 2}], 2)
     assert not is_nested("[[[", 0)
+
+
+CONTRACTS = ForeignForm(
+    {
+        "type": "object",
+        "properties": {
+            "year": {"type": "integer"},
+            "status": {"enum": ["open", "closed"]},
+            "filter": {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string"}}}},
+            "code": {"type": "string", "pattern": "^(a+)+$"},
+        },
+        "required": ["year"],
+        "additionalProperties": False,
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}", "'year' is a required property"),
+        ('{"year": null}', "'year' is a required property"),
+        ('{"year": "2025"}', "year: '2025' is not of type 'integer'"),
+        ('{"year": 2025, "status": "lost"}', "status: 'lost' is not one of ['open', 'closed']"),
+        ('{"year": 2025, "filter": {"tags": ["a", 7]}}', "filter.tags.1: 7 is not of type 'string'"),
+        ('{"year": 2025, "month": 1}', "'month' was unexpected"),
+    ],
+)
+def test_what_a_foreign_schema_says_is_wrong_is_said_with_its_place(text, said):
+    with pytest.raises(WrongArguments) as raised:
+        CONTRACTS.read(text)
+    assert str(raised.value).startswith("invalid arguments: ")
+    assert said in str(raised.value)
+
+
+def test_complaints_are_few_and_short():
+    form = ForeignForm({"type": "object", "additionalProperties": {"type": "integer"}})
+    with pytest.raises(WrongArguments) as raised:
+        form.read(json.dumps({f"k{i}": "x" * 10_000 for i in range(50)}))
+    assert len(str(raised.value)) < 1_500
+
+
+STRANGE = {
+    "a reference to itself": {"$ref": "#"},
+    "a reference to elsewhere": {"$ref": "https://elsewhere.example/schema"},
+    "alternatives that are itself": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]},
+    "a type that there is not": {"type": "nonsense"},
+    "no schema at all": {"properties": 7},
+    "a pattern for ever": {"properties": {"a": {"pattern": "^(a+)+$"}}},
+    "names by a pattern": {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
+    "items each with each": {"properties": {"list": {"uniqueItems": True}}},
+    "doubling": {"$defs": {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(40)}}
+    | {"$ref": "#/$defs/d0"},
+    "very large": {"description": "x" * 300_000, "type": "integer"},
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("schema", STRANGE.values(), ids=STRANGE)
+def test_a_schema_that_cannot_be_checked_in_time_leaves_the_check_to_its_service(schema):
+    arguments = {"a": "a" * 60 + "!", "list": [{"i": i} for i in range(5_000)]}
+    assert ForeignForm(schema).read(json.dumps(arguments)) == arguments
+
+
+def test_a_tool_that_there_is_not_is_answered_with_the_one_that_may_have_been_meant():
+    names = ("vector_search", "sql_query")
+    assert unknown_tool("vector-search", names) == (
+        "there is no tool `vector-search`; did you mean `vector_search`? there are: vector_search, sql_query"
+    )
+    assert unknown_tool("weather", names) == "there is no tool `weather`; there are: vector_search, sql_query"
+    assert unknown_tool("x" * 5_000, ()).startswith("there is no tool `xxx")
+    assert len(unknown_tool("x" * 5_000, ())) < 200

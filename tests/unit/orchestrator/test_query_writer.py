@@ -16,6 +16,7 @@ from services.orchestrator.query_writer import (
     SearchPlan,
     StandaloneQuery,
     SubQuestions,
+    json_in,
 )
 from services.runtime.errors import DependencyFailed, LimitExceeded
 
@@ -118,3 +119,8 @@ async def test_any_answer_is_read_or_refused(text):
             assert isinstance(await filled(text, form), form)
         except NotWritten:
             pass
+
+
+def test_an_object_with_half_a_surrogate_pair_is_none():
+    with pytest.raises(ValueError, match="no JSON object"):
+        json_in('{"queries": ["a\\ud800"]}')

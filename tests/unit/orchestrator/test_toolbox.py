@@ -17,6 +17,7 @@ from services.runtime.tenants import TenantDirectory
 
 TABLES = {"contracts": {"columns": {"id": {}}}}
 SQL = {"dsn_secret": "dsn", "tables": TABLES}
+OURS = ("vector_search", "sql_query", "web_search")
 REVIEWED = {"description": "d", "sql": "SELECT 1", "owner": "finance", "reviewed_on": "2025-01-01"}
 WITH_QUERIES = SQL | {"verified_queries": {"contract_total": REVIEWED, "late_suppliers": REVIEWED}}
 TOTAL = VerifiedQuery(
@@ -112,7 +113,7 @@ def test_every_tool_has_a_default_text_that_says_what_it_is_not_for():
 
 async def test_a_tenant_gets_its_tools_with_tables_and_collections(open_toolbox):
     toolset = await open_toolbox(Company()).open("acme")
-    assert tuple(toolset.tools) == NAMES
+    assert tuple(toolset.tools) == OURS
     assert toolset.lost == {}
     search, sql, _ = toolset.tools.values()
     assert "- contracts: All contracts" in search.description
@@ -314,7 +315,7 @@ async def test_each_verified_query_is_a_tool_with_the_very_schema_of_its_service
     company = Company()
     company.verified = [TOTAL]
     toolset = await open_toolbox(company, sql=WITH_QUERIES).open("acme")
-    assert tuple(toolset.tools) == (*NAMES, "contract_total")
+    assert tuple(toolset.tools) == (*OURS, "contract_total")
     tool = toolset.tools["contract_total"]
     assert tool.spec.parameters == TOTAL.schema
     assert tool.description.startswith("Total of contracts by year. NOT for single contracts.")
@@ -330,7 +331,7 @@ async def test_a_verified_query_with_a_defect_is_no_tool(open_toolbox):
     company = Company()
     company.verified = [TOTAL, replace(TOTAL, name="late_suppliers", defect="There is no table `suppliers`.")]
     toolset = await open_toolbox(company, sql=WITH_QUERIES).open("acme")
-    assert tuple(toolset.tools) == (*NAMES, "contract_total")
+    assert tuple(toolset.tools) == (*OURS, "contract_total")
     assert toolset.lost == {}
 
 
@@ -342,7 +343,7 @@ async def test_a_tenants_file_can_describe_a_verified_query_anew_and_put_it_away
         "late_suppliers": {"enabled": False},
     }
     toolset = await open_toolbox(company, sql=WITH_QUERIES, tools=own).open("acme")
-    assert tuple(toolset.tools) == (*NAMES, "contract_total")
+    assert tuple(toolset.tools) == (*OURS, "contract_total")
     tool = toolset.tools["contract_total"]
     assert tool.description.startswith("Our total.\n")
     assert tool.cache_ttl_seconds == 7
@@ -431,7 +432,7 @@ async def test_a_search_is_remembered_with_the_collections_that_it_read(open_too
 async def test_near_questions_serve_where_the_tenants_file_says_so(open_toolbox):
     own = {"vector_search": {"semantic_similarity": 0.95}}
     tools = (await open_toolbox(Company(), tools=own).open("acme")).tools
-    keys = [tools[name].key(tools[name].form.read('{"query": "x"}')) for name in NAMES]
+    keys = [tools[name].key(tools[name].form.read('{"query": "x"}')) for name in OURS]
     assert [(key.semantic_argument, key.min_similarity) for key in keys] == [("query", 0.95), ("", 0), ("query", 0)]
 
 

@@ -1,0 +1,73 @@
+"""Our agent, with the script of bench_agent_worker: the loop itself, without gRPC."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any
+
+from loadtests.bench_agent_worker import ANSWER, CALLS, PASSAGES, PIECES, QUESTION, THOUGHT, serve
+from services.orchestrator.agent import Agent
+from services.orchestrator.arguments import TypedForm
+from services.orchestrator.dispatch import Dispatcher, ToolSet
+from services.orchestrator.events import Text
+from services.orchestrator.model import Delta, Message, Sampling, ToolCall, ToolSpec, Turn, Usage
+from services.orchestrator.result_cache import MemoryStore, ResultCache
+from services.orchestrator.results import Found, Passage, Passages, Rows
+from services.orchestrator.routing.router import AskTheModel
+from services.orchestrator.run import Task
+from services.orchestrator.strategies.registry import strategies
+from services.orchestrator.tools import SqlQuery, Tool, VectorSearch
+
+_FOUND = Passages(
+    tuple(Passage("contracts", str(n), "Contracts", "c.pdf", n, "8.3", "en", text) for n, text in enumerate(PASSAGES))
+)
+_ROWS = Rows("SELECT count(*) FROM contracts WHERE year = $1", "[2025]", ("count",), ((47,),))
+
+
+class Script:
+    """The model: calls first, then the answer."""
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling
+    ) -> AsyncGenerator[Delta | Turn]:
+        """See Model."""
+        await asyncio.sleep(0)
+        if messages[-1].role == "user":
+            yield Delta(THOUGHT)
+            calls = [ToolCall(f"call_{n}", name, json.dumps(arguments)) for n, (name, arguments) in enumerate(CALLS)]
+            yield Turn(THOUGHT, calls, Usage(900, 60))
+            return
+        for piece in PIECES:
+            yield Delta(piece)
+        yield Turn(ANSWER, (), Usage(1800, 200))
+
+
+def _tool(name: str, service: str, form: Any, result: type[Found], found: Found) -> Tool:
+    async def call(arguments: Any, seconds: float) -> Found:
+        await asyncio.sleep(0)
+        return found
+
+    return Tool(name, service, f"Does {name}.", TypedForm(form), result, call, 5)
+
+
+def ours() -> Callable[[], Awaitable[str]]:
+    """One answer."""
+    agent = Agent(strategies(Script(), AskTheModel()))
+    tools = {
+        "vector_search": _tool("vector_search", "retrieval", VectorSearch, Passages, _FOUND),
+        "sql_query": _tool("sql_query", "sql_tool", SqlQuery, Rows, _ROWS),
+    }
+    cache = ResultCache(MemoryStore())
+
+    async def answer() -> str:
+        said: list[str] = []
+        async for event in agent.run(Task(QUESTION), Dispatcher(ToolSet(tools), cache)):
+            if isinstance(event, Text):
+                said.append(event.text)
+        return "".join(said)
+
+    return answer
+
+
+if __name__ == "__main__":
+    serve(ours())

@@ -1,0 +1,81 @@
+"""The end of a run: an answer of our own where there is none, its review, and the last event."""
+
+import secrets
+from collections.abc import AsyncGenerator, Iterator
+
+from services.orchestrator.citing.review import Draft, Reviewer
+from services.orchestrator.events import Event, Finish, Finished
+from services.orchestrator.partial import partial_answer
+from services.orchestrator.refusal import admits
+from services.orchestrator.run import Run
+from services.orchestrator.stopwatch import Part
+
+
+def say_partial(run: Run) -> Iterator[Event]:
+    """An answer that we write ourselves from the evidence."""
+    run.answer.pause()
+    run.end_early("tool_failed")
+    said, used = run.answer.said, run.answer.used()
+    text = partial_answer(run.task.question, run.evidence, run.reason, said=said, used=used)
+    yield from run.answer.say(text, last=True)
+
+
+async def reviewed(run: Run, reviewer: Reviewer) -> AsyncGenerator[Event]:
+    """The events of checking the answer: held text is judged and shown, and what is wrong is said."""
+    sources, watch = run.evidence.sources, run.tools.stopwatch
+    if run.answer.held:
+        held = Draft(run.task.question, run.answer.release(), sources, shown=False)
+        with watch.during(Part.CHECKING):
+            judged = await run.reflection.judge(held, run.task.reflecting, run.checking, run.seconds_left())
+        for event in (*judged.findings, *run.degrade(*judged.degraded)):
+            yield event
+        for event in _conclude(run, judged.answer, judged.note, withdrawn=judged.withdrawn):
+            yield event
+    with watch.during(Part.CHECKING):
+        said = [message.text for message in run.task.history if message.role != "system"]
+        draft = Draft(run.task.question, run.answer.text, sources, said=said)
+        review = await reviewer.review(draft, run.checking, run.seconds_left())
+    for event in (*review.findings, *run.degrade(*review.degraded)):
+        yield event
+    for event in _conclude(run, "", review.note, withdrawn=review.withdrawn):
+        yield event
+
+
+def _conclude(run: Run, answer: str, note: str, *, withdrawn: bool) -> Iterator[Event]:
+    if answer:
+        yield from run.answer.say(answer, last=True)
+    if note:
+        run.answer.pause()
+        yield from run.answer.say(note, last=True)
+    if withdrawn:
+        run.reason = "unsupported"
+
+
+def finished(run: Run) -> Finished:
+    """The last event."""
+    finish, reason, watch = Finish.ANSWERED, run.reason, run.tools.stopwatch
+    if run.tools.memory.failed_tools:
+        reason = reason or "tool_failed"
+    if reason == "unsupported" or _lacks_evidence(run):
+        finish, reason = Finish.REFUSED, reason or "no_evidence"
+    elif reason:
+        finish = Finish.PARTIAL
+    return Finished(
+        f"ans_{secrets.token_hex(12)}",
+        finish,
+        reason,
+        run.budget.turns,
+        run.budget.usage + run.tools.toolset.spent.usage + run.checking.usage,
+        watch.read(),
+        run.tools.memory.cache_hits,
+        run.strategy,
+        run.checking.usage,
+        watch.seconds(Part.CHECKING),
+    )
+
+
+def _lacks_evidence(run: Run) -> bool:
+    """Whether tools were asked, and nothing came of it, or nothing that the answer could use."""
+    if not run.called_tools:
+        return False
+    return not run.found or (run.answered and not run.answer.used() and admits(run.answer.text))

@@ -1,0 +1,1 @@
+"""The ways of answering a question."""

@@ -1,0 +1,117 @@
+"""The moves of every strategy: a model turn, the tool calls that it asks for, and a question of our own."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+
+from services.orchestrator.call_memory import Failure
+from services.orchestrator.dispatch import Outcome
+from services.orchestrator.events import Cached, CallFinished, CallStarted, Event, Suspicion, SuspicionAction, Thought
+from services.orchestrator.model import Delta, Message, Model, Sampling, ToolCall, Turn, Usage, estimate_tokens
+from services.orchestrator.results import Degraded, Passages, summary
+from services.orchestrator.run import Run
+from services.orchestrator.stopwatch import Part
+from services.runtime.errors import DependencyFailed, ServiceError
+
+
+async def think(model: Model, run: Run, *, with_tools: bool) -> AsyncGenerator[Event]:
+    """One model turn. Text is held while it may be a thought, and shown as it comes once there is evidence."""
+    live, sampling = run.shows(with_tools=with_tools), run.sampling(with_tools=with_tools)
+    run.turn = Turn()
+    if not sampling.max_tokens:
+        run.end_early("tokens")
+        return
+    run.begin_turn()
+    prompt, written = run.prompt_tokens(), 0
+    with run.budget.holding(prompt + sampling.max_tokens):
+        try:
+            # The tools stand in the prompt even where none may be called: it begins as before, and is not read anew.
+            async with aclosing(model.stream(run.messages, run.specs, sampling)) as stream:
+                while not run.turn_is_over:
+                    # An answer that is being shown may use the time that is kept for the last turn.
+                    end = run.tools_end if with_tools and not run.broken_off else run.ends
+                    part = await _next(stream, run, end)
+                    written += estimate_tokens(part.text) if isinstance(part, Delta) else 0
+                    for event in run.take(part, live=live, final=not with_tools):
+                        yield event
+        except TimeoutError:
+            run.end_early("deadline")
+            run.budget.spend(Usage(prompt, written))
+
+
+async def act(run: Run, calls: Sequence[ToolCall]) -> AsyncGenerator[Event]:
+    """Runs calls of the transcript's last message together, and notes what they gave in the order of the calls."""
+    yield Thought(run.step, run.turn.text, run.step_id)
+    for call in calls:
+        yield CallStarted(run.step, call.id, call.name, call.arguments_json, run.step_id)
+    outcomes: dict[str, Outcome] = {}
+    async with aclosing(run.tools.run(calls, run.tool_seconds(), run.shield.refusal)) as ended:
+        async for outcome in ended:
+            outcomes[outcome.call.id] = outcome
+            for event in _ended(run, outcome):
+                yield event
+    for call in calls:
+        for event in await run.observe(outcomes[call.id]):
+            yield event
+    if run.tools.memory.cache_lost:
+        for event in run.degrade(Degraded("tool_cache", "tool_cache does not answer")):
+            yield event
+
+
+async def ask(model: Model, run: Run, messages: Sequence[Message], sampling: Sampling, seconds: float) -> str:
+    """One turn of which the reader sees nothing. Empty where it is late, fails, or there are no tokens for it."""
+    prompt = sum(message.tokens for message in messages)
+    sampling = run.within_budget(sampling, prompt)
+    if not sampling.max_tokens:
+        return ""
+    end, written = min(run.now() + seconds, run.ends), 0
+    with run.budget.holding(prompt + sampling.max_tokens):
+        try:
+            async with aclosing(model.stream(messages, (), sampling)) as stream:
+                while True:
+                    part = await _next(stream, run, end)
+                    if isinstance(part, Turn):
+                        run.budget.spend(part.usage)
+                        return part.text.strip()
+                    written += estimate_tokens(part.text)
+        except TimeoutError:
+            run.budget.spend(Usage(prompt, written))
+        except ServiceError:
+            pass  # who asks goes on without
+    return ""
+
+
+async def _next(stream: AsyncGenerator[Delta | Turn], run: Run, end: float) -> Delta | Turn:
+    """The next part of a turn, until `end`. Raises TimeoutError; DependencyFailed where a turn just stops."""
+    with run.tools.stopwatch.during(Part.MODEL):
+        async with asyncio.timeout(max(0.0, end - run.now())):
+            part = await anext(stream, None)
+    if part is None:
+        raise DependencyFailed("The model broke off.", dependency="model")
+    return part
+
+
+def _ended(run: Run, outcome: Outcome) -> Iterator[Event]:
+    """The events of a call's end."""
+    call, result, hit = outcome.call, outcome.result, outcome.hit
+    failed = isinstance(result, Failure)
+    found = result if isinstance(result, Passages) else Passages(())
+    yield CallFinished(
+        run.step,
+        call.id,
+        call.name,
+        not failed,
+        Cached(hit.age_seconds, hit.matched_text, hit.similarity) if hit else None,
+        outcome.duration_seconds,
+        result.message if isinstance(result, Failure) else summary(result),
+        found.queries,
+        found.transform,
+        found.collections,
+    )
+    if not isinstance(result, Failure):
+        yield from run.degrade(*result.degraded)
+        return
+    if result.refused:
+        yield Suspicion(call.id, call.name, SuspicionAction.CALL_REFUSED, result.message)
+    if result.degraded is not None:
+        yield from run.degrade(result.degraded)
