@@ -42,14 +42,13 @@ class ScriptedAgent(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             raise
 
 
-def thought(iteration=1, text=""):
-    return pb.RunResponse(thought=pb.Thought(iteration=iteration, text=text))
+def thought(iteration=1, text="", step=""):
+    return pb.RunResponse(thought=pb.Thought(iteration=iteration, text=text, step_id=step))
 
 
-def started(call_id, tool, iteration=1, **arguments):
-    call = pb.ToolCallStarted(
-        iteration=iteration, call_id=call_id, tool=tool, arguments_json=json.dumps(arguments, ensure_ascii=False)
-    )
+def started(call_id, tool, iteration=1, step="", **arguments):
+    written = json.dumps(arguments, ensure_ascii=False)
+    call = pb.ToolCallStarted(iteration=iteration, call_id=call_id, tool=tool, arguments_json=written, step_id=step)
     return pb.RunResponse(tool_call_started=call)
 
 
@@ -68,6 +67,33 @@ def words(text):
 
 def lost(service, reason):
     return pb.RunResponse(degraded=pb.Degraded(service=service, reason=reason))
+
+
+def chosen(strategy, reason, confidence=0.0):
+    return pb.RunResponse(chosen=pb.Chosen(strategy=strategy, reason=reason, confidence=confidence))
+
+
+def plan(*steps, revision=1):
+    """Each step: (id, question, specialist, ids that it needs)."""
+    made = [pb.PlanStep(id=id_, question=asks, specialist=who, depends_on=needs) for id_, asks, who, needs in steps]
+    return pb.RunResponse(plan=pb.Plan(steps=made, revision=revision))
+
+
+def finding(kind, text="", mark=0, reason="it is so"):
+    value = pb.FindingKind.Value(f"FINDING_KIND_{kind.upper()}")
+    return pb.RunResponse(finding=pb.Finding(kind=value, text=text, mark=mark, reason=reason))
+
+
+def suspicion(action, tool, call_id="", reason="1 text(s) of this result: orders to the model", score=0.97):
+    value = pb.SuspicionAction.Value(f"SUSPICION_ACTION_{action.upper()}")
+    told = pb.Suspicion(call_id=call_id, tool=tool, action=value, score=score, reason=reason)
+    return pb.RunResponse(suspicion=told)
+
+
+def said(mark, tool, quote, **arguments):
+    """What another tool said."""
+    source = pb.ToolSource(tool=tool, arguments_json=json.dumps(arguments, ensure_ascii=False), quote=quote)
+    return pb.RunResponse(citation=pb.Citation(mark=mark, tool=source))
 
 
 def passage(mark, document_id, chunk_id, quote, title="Contract 7", **facts):

@@ -6,7 +6,22 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import expect
 
-from tests.e2e.scripted import end, finished, lost, overloaded, passage, rows, started, thought, words
+from tests.e2e.scripted import (
+    chosen,
+    end,
+    finding,
+    finished,
+    lost,
+    overloaded,
+    passage,
+    plan,
+    rows,
+    said,
+    started,
+    suspicion,
+    thought,
+    words,
+)
 from tests.e2e.test_page_answers import ask, ended
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -30,14 +45,22 @@ def everything(here):
     here.shelf.put("seven", ["A penalty of 2 % a month.", "Other."], title="Contract 7", source="c7.pdf")
     here.script(
         "everything",
-        thought(text="Both."),
+        chosen("plan", "as asked", 0.9),
+        plan(("s1", "A long sub-question about penalties?", "sql", []), ("s2", "Another?", "documents", ["s1"])),
+        thought(text="Both.", step="s1"),
+        started("c", "calculate", step="s1", expression="1 + 1"),
+        suspicion("quarantined", "vector_search", "b"),
+        suspicion("flagged", "crm__find_customer_by_its_name"),
+        finding("number", "47"),
+        finding("citation", "It was so.", 1),
         started("a", "sql_query", query="SELECT 1", params=[5]),
         started("b", "vector_search", query="x"),
         finished("a", "sql_query", 20, "1 row", from_cache=True),
         finished("b", "vector_search", 40, "timeout", ok=False),
         lost("reranking", "timeout"),
         words("# Result\n\n- A penalty of **2 %** [1]\n- `code` and [a link](https://example.org)\n\n"),
-        words("| a | b |\n|--|--|\n| 1 | 2 |\n\n```\ncode\n```\n\nTotal 47 [2]."),
+        said(3, "crm__find_customer_by_its_name", "gold", name="Acme"),
+        words("| a | b |\n|--|--|\n| 1 | 2 |\n\n```\ncode\n```\n\nTotal 47 [2], gold [3]."),
         passage(1, "seven", "seven#0", "A penalty of 2 % a month."),
         rows(2, "SELECT 1", [5], ["n"], [[47]]),
         end(),
@@ -78,7 +101,7 @@ async def walk(page, here):
     turn = await ask_anyhow(page, "everything")
     await turn.locator("summary").first.click()
     yield "answers"
-    for mark in (0, 1):
+    for mark in (0, 1, 2):
         await page.locator(".cite").nth(mark).click()
         await expect(page.locator("#source-body .waiting")).to_have_count(0)
         yield f"source {mark}"

@@ -52,7 +52,8 @@ SHOWN = """async (text) => {
   const box = document.createElement("div");
   const mark = (number) => number < 100 ? Object.assign(document.createElement("button"), {textContent: number}) : null;
   const began = performance.now();
-  show(box, text, mark);
+  const leads = (address) => address.startsWith("https://cited.example/");
+  show(box, text, { mark, leads });
   return [box.innerHTML, (performance.now() - began) / 1000];
 }"""
 
@@ -85,12 +86,31 @@ async def test_markdown_is_shown_as_people_expect(page, text, html):
     assert await shown(page, text) == html
 
 
-async def test_links_say_where_they_go_and_pictures_are_never_fetched(page):
-    link = await shown(page, "[our bank](https://evil.example/x) ![chart](https://evil.example/p.png)")
-    assert 'href="https://evil.example/x" target="_blank" rel="noopener noreferrer nofollow">our bank</a>' in link
-    assert "<bdi>evil.example</bdi>" in link
-    assert "<img" not in link
-    assert "chart" in link
+async def test_links_to_what_is_cited_say_where_they_go(page):
+    link = await shown(page, "[our **bank**](https://cited.example/x)")
+    assert 'href="https://cited.example/x" target="_blank" rel="noopener noreferrer nofollow">' in link
+    assert "<bdi>cited.example</bdi>" in link
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[our bank](https://evil.example/?q=secret)",
+        "[our bank](<https://evil.example/>)",
+        "[our bank](HTTPS://EVIL.example)",
+        "**[our bank](https://evil.example/x)**",
+        "- [our bank](https://evil.example/x)",
+        "| a |\n|---|\n| [our bank](https://evil.example/x) |",
+        "> # [our bank](https://cited.example@evil.example/)",
+        "[our bank](https://cited.example.evil.example/)",
+        "![our bank](https://evil.example/p.png) evil.example",
+    ],
+)
+async def test_links_elsewhere_and_pictures_are_words_only(page, text):
+    html = await shown(page, text)
+    assert "our bank" in html
+    assert "evil.example" in html
+    assert not re.search(r"<(?:a|img)\b|href|src=|secret", html)
 
 
 async def test_tables_have_heads_and_alignment(page):
@@ -125,9 +145,10 @@ async def test_blocks_that_have_not_changed_keep_their_nodes(page):
     kept = """async () => {
       const { show } = await import("/ask/markdown.js");
       const box = document.createElement("div");
-      show(box, "first\\n\\nsec", () => null);
+      const sources = { mark: () => null, leads: () => false };
+      show(box, "first\\n\\nsec", sources);
       const first = box.firstChild;
-      show(box, "first\\n\\nsecond\\n\\nthird", () => null);
+      show(box, "first\\n\\nsecond\\n\\nthird", sources);
       return [first === box.firstChild, box.textContent];
     }"""
     assert await page.evaluate(kept) == [True, "firstsecondthird"]
@@ -188,7 +209,7 @@ async def test_a_stream_is_read_the_same_wherever_it_is_cut(page):
 
 async def test_the_timeline_puts_calls_where_they_were(page):
     recorded = """async () => {
-      const { Recorder } = await import("/ask/timeline.js");
+      const { Recorder } = await import("/ask/recorder.js");
       let now = 1000;
       const entries = [];
       const recorder = new Recorder(entries, () => now);

@@ -50,7 +50,20 @@ async function showRoute() {
 
 // The key
 
+let entering = false;
+
 async function enter(value, remember) {
+  // Twice at once, the second would take the first's key, perhaps a wrong one, for what to go back to.
+  if (entering) return;
+  entering = true;
+  try {
+    await tryKey(value, remember);
+  } finally {
+    entering = false;
+  }
+}
+
+async function tryKey(value, remember) {
   $("#key-problem").textContent = text("checking");
   const before = { value: key.get(), remembered: key.remembered };
   key.set(value, remember);

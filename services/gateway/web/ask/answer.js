@@ -7,8 +7,11 @@ import { foreign, icon, iconButton, make } from "../ui/dom.js";
 import { announce } from "../ui/live.js";
 import { countDown } from "../ui/countdown.js";
 import { feedbackOn } from "./feedback.js";
-import { show } from "./markdown.js";
-import { callsIn, drawTimeline } from "./timeline.js";
+import { show, webAddress } from "./markdown.js";
+import { isSearch, placeName } from "./names.js";
+import { drawChecking, drawFindings, suspicionsIn } from "./notices.js";
+import { callsIn } from "./recorder.js";
+import { drawTimeline } from "./timeline.js";
 
 const REDRAW_MS = 200;
 
@@ -61,10 +64,14 @@ export class AnswerView {
     this.article.classList.toggle("writing", running && Boolean(this.turn.text));
     this.#drawSteps();
     const known = new Map(this.turn.annotations.map((annotation) => [sourceOf(annotation).index, annotation]));
-    show(this.words, this.turn.text, (mark) => this.#mark(mark, known), `${known.size}`);
+    const cited = new Set(this.turn.annotations.map((annotation) => webAddress(sourceOf(annotation).url)?.href));
+    const sources = { mark: (mark) => this.#mark(mark, known), leads: (address) => cited.has(address) };
+    show(this.words, this.turn.text, sources, `${known.size}`);
     if (running) return;
     if (this.wasRunning) this.#end();
-    this.after.replaceChildren(...this.#notices(), ...this.#sources(known), ...this.#actions());
+    const { summary, timeline } = this.turn;
+    const checked = [...drawFindings(timeline), ...drawChecking(summary, timeline)];
+    this.after.replaceChildren(...this.#notices(), ...checked, ...this.#sources(known), ...this.#actions());
   }
 
   #end() {
@@ -84,11 +91,13 @@ export class AnswerView {
     const now = this.turn.elapsed?.() ?? null;
     const calls = callsIn(timeline);
     const cached = calls.filter((call) => call.cache).length;
+    const suspicions = suspicionsIn(timeline).length;
     const running = state === "running";
-    this.steps.hidden = !running && calls.length === 0;
+    this.steps.hidden = !running && !timeline.some((entry) => entry.kind === "tool" || entry.kind === "chosen");
     const facts = [
       calls.length > 0 && counted("lookups", calls.length),
       cached > 0 && counted("cachedCount", cached),
+      suspicions > 0 && counted("suspicionCount", suspicions),
       duration(running ? now : took_ms),
     ];
     this.summary.replaceChildren(
@@ -96,7 +105,7 @@ export class AnswerView {
       make("span", {}, running ? doing(timeline) : text("howFound")),
       make("span", { class: "facts" }, facts.filter(Boolean).join(" · ")),
     );
-    if (this.steps.open) this.bars.replaceChildren(...drawTimeline(timeline, now), ...this.#breakdown());
+    if (this.steps.open) this.bars.replaceChildren(...drawTimeline(timeline, now, state), ...this.#breakdown());
   }
 
   #breakdown() {
@@ -143,8 +152,12 @@ export class AnswerView {
     const notices = timeline
       .filter((entry) => entry.kind === "degraded")
       .map((entry) => notice("warn", text("without", { service: serviceName(entry.service) }), foreign(entry.reason)));
-    if (summary?.finish === "partial") notices.push(notice("warn", text("partial"), text(`reason_${summary.reason}`)));
-    if (summary?.finish === "refused") notices.push(notice("", text("refused"), text("refusedAdvice")));
+    if (summary?.finish === "partial")
+      notices.push(notice("warn", text("partial"), text(`reason_${summary.reason}`, {}, "")));
+    if (summary?.finish === "refused") {
+      const why = summary.reason === "unsupported" ? "unsupported" : "refused";
+      notices.push(notice("", text(why), text("refusedAdvice")));
+    }
     if (state === "stopped") notices.push(notice("", text("stopped"), "", this.#again()));
     if (state === "broken") notices.push(this.#problem(problemOf(problem ?? {}), text("brokenOff")));
     if (state === "failed") notices.push(this.#problem(problemOf(problem ?? {})));
@@ -254,8 +267,10 @@ export class AnswerView {
 function doing(timeline) {
   const now = timeline.filter((entry) => entry.end === null);
   const tools = [...new Set(now.filter((entry) => entry.kind === "tool").map((entry) => entry.tool))];
-  if (tools.length) return text("searching", { where: tools.map((tool) => text(`in_${tool}`, {}, tool)).join(", ") });
-  return text(now.some((entry) => entry.writes) ? "writing" : "thinking");
+  if (tools.length)
+    return text(tools.every(isSearch) ? "searching" : "asking", { where: tools.map(placeName).join(", ") });
+  if (now.some((entry) => entry.writes)) return text("writing");
+  return text(timeline.some((entry) => entry.kind === "plan") ? "followingPlan" : "thinking");
 }
 
 const serviceName = (service) => text(`service_${service}`, {}, service);

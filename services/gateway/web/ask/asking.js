@@ -9,10 +9,13 @@ import { AnswerView } from "./answer.js";
 import { Conversation, SENT_TURNS } from "./conversation.js";
 import * as history from "./history.js";
 import * as sidebar from "./sidebar.js";
+import * as ways from "./ways.js";
 
 let current = null;
 let views = [];
 let wanted;
+let opening = Promise.resolve();
+let reading = 0;
 // Conversations whose answers are being made while another one is looked at.
 const working = new Map();
 let onRefused = () => {};
@@ -32,6 +35,7 @@ export function begin(refused) {
       return;
     if (current?.running) stop();
   });
+  ways.begin();
   sidebar.begin({ remove, removeAll, renamed });
   // Follows the answer as it grows, unless the person has scrolled up to read.
   let atEnd = true;
@@ -48,16 +52,18 @@ export function begin(refused) {
 
 // Shows the conversation of that id, or a new one.
 export async function show(id) {
-  await open(id);
+  const mine = open(id);
+  opening = Promise.allSettled([opening, mine]);
+  await mine;
   if (views.length) scrollToEnd();
 }
 
 async function open(id) {
   wanted = id;
   if (current && (current.id === id || (!id && !current.turns.length))) return;
-  const found = id ? (working.get(id) ?? (await Conversation.opened(id))) : null;
-  // Somebody clicked on, meanwhile.
-  if (wanted !== id) return;
+  const found = id ? (working.get(id) ?? (await read(id))) : null;
+  // Somebody clicked on, meanwhile, or it has been opened twice: then something may have been asked in it already.
+  if (wanted !== id || (id && current?.id === id)) return;
   detach();
   // Of another key's: as if it were not there.
   current = found?.owner === key.owner ? found : Conversation.begun(key.owner);
@@ -66,10 +72,21 @@ async function open(id) {
   sidebar.draw(current.id);
 }
 
+async function read(id) {
+  reading += 1;
+  try {
+    return await Conversation.opened(id);
+  } finally {
+    reading -= 1;
+  }
+}
+
 // For when the language has changed, too.
 export function redraw() {
   if (!current) return;
-  views = current.turns.map((turn) => new AnswerView(turn, { again, keep: () => current.save() }));
+  // A rating may be kept when another conversation is looked at already.
+  const conversation = current;
+  views = current.turns.map((turn) => new AnswerView(turn, { again, keep: () => conversation.save() }));
   $("#conversation").replaceChildren(...views.map((view) => view.node));
   const first = views.length - SENT_TURNS;
   if (first > 0)
@@ -108,11 +125,12 @@ function changed(turn) {
   scrollToEnd();
 }
 
-async function ask(question, options) {
+async function ask(question, options = {}) {
   if (!key.get()) return onRefused();
   const conversation = current;
+  if (conversation.running) return;
   working.set(conversation.id, conversation);
-  const asking = conversation.ask(question, options);
+  const asking = conversation.ask(question, { ...options, extras: { ...ways.chosenWays(), ...options.extras } });
   if (location.hash !== `#/c/${conversation.id}`) window.history.pushState(null, "", `#/c/${conversation.id}`);
   sidebar.draw(conversation.id);
   await asking;
@@ -129,7 +147,8 @@ function again(turn, extras) {
 }
 
 function send() {
-  if (!current) return;
+  // A conversation is being read from the browser's store: what is typed meanwhile is asked in it.
+  if (!current || reading) return void opening.then(() => current && !current.running && send());
   if (current.running) return stop();
   const question = $("#question").value.trim();
   if (!question) return $("#question").focus();
@@ -139,7 +158,7 @@ function send() {
 }
 
 function stop() {
-  current.stop();
+  current?.stop();
   announce(text("stopped"));
 }
 
@@ -147,7 +166,7 @@ function onKey(event) {
   const sends = event.key === "Enter" && !event.shiftKey && !event.isComposing;
   if (!sends) return;
   event.preventDefault();
-  if (!current.running) send();
+  if (reading || !current?.running) send();
 }
 
 // The box grows with what is written in it.
@@ -169,17 +188,22 @@ const scrollToEnd = () => window.scrollTo({ top: document.documentElement.scroll
 
 function go(id) {
   const there = id ? `#/c/${id}` : "#/";
-  if (location.hash === there) show(id);
-  else location.hash = there;
+  location.hash = there;
+  // Now, and not when the browser tells of the new address: what is typed next belongs there.
+  show(id);
   $("#question").focus();
 }
 
 async function remove({ id, title }) {
-  if (!(await confirmed(text("reallyForget", { title }), text("remove")))) return;
+  if (!(await confirmed(text("reallyForget", { title }), text("remove")))) return sidebar.focusOn(id, "forget");
+  const beside = sidebar.neighbourOf(id);
   working.get(id)?.discard();
   await history.remove(id);
-  if (current?.id === id) go(null);
+  const open = current?.id === id;
+  if (open) go(null);
   await sidebar.draw(current?.id);
+  // The button that was pressed is gone.
+  if (!open) sidebar.focusOn(beside);
   announce(text("removed"));
 }
 
@@ -190,7 +214,7 @@ function renamed(id, title) {
 }
 
 async function removeAll() {
-  if (!(await confirmed(text("reallyForgetAll"), text("removeAll")))) return;
+  if (!(await confirmed(text("reallyForgetAll"), text("removeAll")))) return $("#remove-all").focus();
   for (const conversation of working.values()) conversation.discard();
   await history.removeAll(key.owner);
   go(null);

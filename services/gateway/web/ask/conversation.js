@@ -3,7 +3,7 @@
 import { ask } from "../gateway/api.js";
 import { toKeep } from "../gateway/problem.js";
 import * as history from "./history.js";
-import { Recorder } from "./timeline.js";
+import { Recorder } from "./recorder.js";
 
 // The gateway takes more; the model reads the last few thousand tokens of it only.
 export const SENT_TURNS = 10;
@@ -130,8 +130,8 @@ function take(turn, chunk, recorder) {
     }
   }
   if (extras.finish) {
-    const { answer_id, finish, reason, timings_ms, tokens, iterations, strategy } = extras;
-    turn.summary = { answer_id, finish, reason, timings_ms, tokens, iterations, strategy };
+    const { answer_id, finish, reason, timings_ms, tokens, iterations, strategy, checking } = extras;
+    turn.summary = { answer_id, finish, reason, timings_ms, tokens, iterations, strategy, checking };
   }
 }
 

@@ -7,19 +7,20 @@ import { blocksOf } from "./blocks.js";
 const DEEPEST = 5;
 
 // Brings `container` up to date with `text`. Blocks that have not changed keep their nodes, and with them a selection.
-// `mark(n)` makes the node of a [n]; `version` changes when marks would look different.
-export function show(container, text, mark, version = "") {
+// `sources`: `mark(n)` makes the node of a [n], `leads(url)` says whether a link may lead there. `version` changes when
+// either would look different.
+export function show(container, text, sources, version = "") {
   const blocks = blocksOf(text);
   const before = container.shown?.version === version ? container.shown.raws : [];
   let same = 0;
   while (same < blocks.length && same < before.length && before[same] === blocks[same].raw) same += 1;
   while (container.childNodes.length > same) container.lastChild.remove();
-  container.append(...blocks.slice(same).map((block) => nodeOf(block, mark)));
+  container.append(...blocks.slice(same).map((block) => nodeOf(block, sources)));
   container.shown = { version, raws: blocks.map((block) => block.raw) };
 }
 
-function nodeOf(block, mark) {
-  const inner = (text) => inline(text, mark);
+function nodeOf(block, sources) {
+  const inner = (text) => inline(text, sources);
   switch (block.kind) {
     // The page has an h1, and each question is an h2.
     case "heading":
@@ -32,13 +33,13 @@ function nodeOf(block, mark) {
       return make(
         "blockquote",
         {},
-        block.blocks.map((one) => nodeOf(one, mark)),
+        block.blocks.map((one) => nodeOf(one, sources)),
       );
     case "list":
       return make(
         block.ordered ? "ol" : "ul",
         { start: block.ordered && block.start !== 1 ? block.start : null },
-        block.items.map((item) => make("li", {}, tight(item, mark))),
+        block.items.map((item) => make("li", {}, tight(item, sources))),
       );
     case "table":
       return tableOf(block, inner);
@@ -48,9 +49,9 @@ function nodeOf(block, mark) {
 }
 
 // An item that is one paragraph needs none around it.
-const tight = ([first, ...rest], mark) => [
-  first?.kind === "paragraph" ? inline(first.text, mark) : first && nodeOf(first, mark),
-  ...rest.map((one) => nodeOf(one, mark)),
+const tight = ([first, ...rest], sources) => [
+  first?.kind === "paragraph" ? inline(first.text, sources) : first && nodeOf(first, sources),
+  ...rest.map((one) => nodeOf(one, sources)),
 ];
 
 function tableOf({ head, aligned, rows }, inner) {
@@ -86,7 +87,7 @@ const PAIRS = [
   ["_", "em"],
 ];
 
-export function inline(text, mark, depth = 0) {
+export function inline(text, sources, depth = 0) {
   const nodes = [];
   const missing = new Set();
   let plain = "";
@@ -96,7 +97,7 @@ export function inline(text, mark, depth = 0) {
     nodes.push(node);
   };
   for (let at = 0; at < text.length;) {
-    const found = special(text, at, mark, depth, missing);
+    const found = special(text, at, sources, depth, missing);
     if (found) {
       put(found.node);
       at = found.end;
@@ -111,20 +112,20 @@ export function inline(text, mark, depth = 0) {
   return nodes;
 }
 
-function special(text, at, mark, depth, missing) {
+function special(text, at, sources, depth, missing) {
   switch (text[at]) {
     case "\n":
       return { node: make("br"), end: at + 1 };
     case "`":
       return code(text, at, missing);
     case "[":
-      return cited(text, at, mark) ?? link(text, at, mark, depth);
+      return cited(text, at, sources) ?? link(text, at, sources, depth);
     case "!":
       return text[at + 1] === "[" ? picture(text, at) : null;
     case "*":
     case "_":
     case "~":
-      return depth < DEEPEST ? stressed(text, at, mark, depth, missing) : null;
+      return depth < DEEPEST ? stressed(text, at, sources, depth, missing) : null;
     default:
       return null;
   }
@@ -146,7 +147,7 @@ function code(text, at, missing) {
     : { node: make("code", {}, text.slice(at + ticks.length, end).trim()), end: end + ticks.length };
 }
 
-function stressed(text, at, mark, depth, missing) {
+function stressed(text, at, sources, depth, missing) {
   for (const [pair, tag] of PAIRS) {
     const start = at + pair.length;
     if (!text.startsWith(pair, at) || /\s/.test(text[start] ?? " ")) continue;
@@ -154,7 +155,7 @@ function stressed(text, at, mark, depth, missing) {
     const end = closing(text, pair, start + 1, missing);
     if (end < 0 || /\s/.test(text[end - 1]) || (pair[0] === "_" && /[\p{L}\p{N}]/u.test(text[end + pair.length] ?? "")))
       continue;
-    return { node: make(tag, {}, inline(text.slice(start, end), mark, depth + 1)), end: end + pair.length };
+    return { node: make(tag, {}, inline(text.slice(start, end), sources, depth + 1)), end: end + pair.length };
   }
   return null;
 }
@@ -169,21 +170,20 @@ function foundAt(pattern, text, at) {
   return pattern.exec(text);
 }
 
-function cited(text, at, mark) {
+function cited(text, at, sources) {
   const found = foundAt(MARK, text, at);
-  const node = found && text[at + found[0].length] !== "(" ? mark(Number(found[1])) : null;
+  const node = found && text[at + found[0].length] !== "(" ? sources.mark(Number(found[1])) : null;
   return node && { node, end: at + found[0].length };
 }
 
-function link(text, at, mark, depth) {
+function link(text, at, sources, depth) {
   const found = depth < DEEPEST ? foundAt(LINK, text, at) : null;
-  const node =
-    found &&
-    linkTo(
-      found[2],
-      inline(found[1], () => null, DEEPEST),
-    );
-  return node && { node, end: at + found[0].length };
+  const url = found && webAddress(found[2]);
+  if (!url) return null;
+  const words = inline(found[1], sources, DEEPEST);
+  // An answer might have been talked into a link: it leads to what it cites, or nowhere.
+  const node = sources.leads(url.href) ? linkTo(found[2], words) : make("span", {}, words, hostOf(url));
+  return { node, end: at + found[0].length };
 }
 
 function picture(text, at) {
@@ -193,14 +193,22 @@ function picture(text, at) {
 
 // A link to the web that says where it goes; null for any other kind of address.
 export function linkTo(address, words) {
-  const url = URL.canParse(address) ? new URL(address) : null;
-  if (!url || !["http:", "https:"].includes(url.protocol)) return null;
+  const url = webAddress(address);
+  if (!url) return null;
   const shown = make(
     "a",
     { href: url.href, target: "_blank", rel: "noopener noreferrer nofollow" },
     words ?? foreign(readable(url)),
   );
-  return words ? make("span", {}, shown, make("small", { class: "host" }, " (", foreign(url.host), ")")) : shown;
+  return words ? make("span", {}, shown, hostOf(url)) : shown;
+}
+
+const hostOf = (url) => make("small", { class: "host" }, " (", foreign(url.host), ")");
+
+// null for what is no address of the web.
+export function webAddress(address) {
+  const url = URL.canParse(address) ? new URL(address) : null;
+  return url && ["http:", "https:"].includes(url.protocol) ? url : null;
 }
 
 function readable(url) {

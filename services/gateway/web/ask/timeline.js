@@ -2,115 +2,51 @@
 
 import { icon, foreign, make } from "../ui/dom.js";
 import { age, duration, number, text } from "../texts/texts.js";
+import { toolIcon, toolName } from "./names.js";
+import { drawChosen, drawSuspicion, suspicionsIn } from "./notices.js";
+import { drawPlan, stepsIn } from "./plan.js";
 
 const TICKS_MS = [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 60_000, 120_000, 300_000];
 
-// Writes down the steps of a run as they come. `entries` are plain objects: they are kept with the conversation.
-export class Recorder {
-  constructor(entries, now = () => performance.now()) {
-    this.entries = entries;
-    this.now = now;
-    this.began = now();
-    this.#openModel(1, 0);
-  }
-
-  get elapsed() {
-    return this.now() - this.began;
-  }
-
-  take(step) {
-    const at = this.elapsed;
-    if (step.event === "thought") this.#thought(step, at);
-    else if (step.event === "tool_call_started") this.#started(step, at);
-    else if (step.event === "tool_call_finished") this.#finished(step, at);
-    else if (step.event === "degraded")
-      this.entries.push({ kind: "degraded", service: step.service, reason: step.reason, start: at, end: at });
-  }
-
-  // The first words of the answer: from here on the model writes.
-  words() {
-    const open = this.#open("model");
-    if (open) open.writes = true;
-  }
-
-  // `stopped`: what is still at work has been left there.
-  close(stopped) {
-    const at = this.elapsed;
-    for (const entry of this.entries) {
-      if (entry.end !== null) continue;
-      entry.end = at;
-      if (stopped && entry.kind === "tool") entry.status = "stopped";
-    }
-  }
-
-  #thought({ iteration, thought }, at) {
-    const open = this.#open("model") ?? this.#openModel(iteration, at);
-    Object.assign(open, { end: at, thought: thought || "" });
-  }
-
-  #started(step, at) {
-    const model = this.#open("model");
-    if (model) model.end = at;
-    const { call_id, tool, iteration, arguments: given } = step;
-    this.entries.push({
-      kind: "tool",
-      call_id,
-      tool,
-      iteration,
-      given,
-      start: at,
-      end: null,
-      status: "running",
-      summary: "",
-    });
-  }
-
-  #finished(step, at) {
-    const call = this.entries.find((entry) => entry.call_id === step.call_id);
-    if (!call) return;
-    // The notices of both ends may arrive together: then only the gateway's own measure says how long it took.
-    const took = step.duration_ms ?? at - call.start;
-    call.start = Math.max(0, Math.min(call.start, at - took));
-    call.end = call.start + took;
-    const { status, summary, cache, from_cache, queries, query_transform, collections } = step;
-    Object.assign(call, {
-      status,
-      summary,
-      queries,
-      query_transform,
-      collections,
-      cache: from_cache ? (cache ?? {}) : null,
-    });
-    if (!this.#open("tool")) this.#openModel(call.iteration + 1, Math.max(at, call.end));
-  }
-
-  #open(kind) {
-    return this.entries.findLast((entry) => entry.kind === kind && entry.end === null);
-  }
-
-  #openModel(iteration, at) {
-    const entry = { kind: "model", iteration, start: at, end: null, thought: "", writes: false };
-    this.entries.push(entry);
-    return entry;
-  }
-}
-
-export const callsIn = (entries) => entries.filter((entry) => entry.kind === "tool");
-
-// The rows and their bars. `now`: how far a running answer is, in milliseconds.
-export function drawTimeline(entries, now) {
-  const bars = entries.filter(
-    (entry) => entry.kind !== "degraded" && ((entry.end ?? now) - entry.start >= 1 || entry.kind === "tool"),
-  );
+// The rows and their bars; those of a plan's steps below their step. `now`: how far a running answer is, in
+// milliseconds; `state`: of the turn.
+export function drawTimeline(entries, now, state) {
   const whole = Math.max(1, now ?? 0, ...entries.map((entry) => entry.end ?? 0));
-  return [
-    axis(whole),
-    make(
+  const suspicions = suspicionsIn(entries);
+  const bars = (shown, label) => {
+    const seen = shown.filter(
+      (entry) => entry.kind === "tool" || (entry.kind === "model" && (entry.end ?? now) - entry.start >= 1),
+    );
+    if (!seen.length) return null;
+    const about = (entry) => suspicions.filter((one) => one.call_id && one.call_id === entry.call_id);
+    return make(
       "ol",
-      { class: "bars", "aria-label": text("timeline") },
-      bars.map((entry) => row(entry, whole, now)),
-    ),
-  ];
+      { class: "bars", "aria-label": label },
+      seen.map((entry) => row(entry, whole, now, about(entry))),
+    );
+  };
+  const steps = new Set(stepsIn(entries).map(({ id }) => id));
+  const own = entries.filter((entry) => !entry.lane || !steps.has(entry.lane));
+  const planned = own.findIndex((entry) => entry.kind === "plan");
+  const lost = suspicions.filter(
+    (one) => !entries.some((entry) => entry.kind === "tool" && entry.call_id === one.call_id),
+  );
+  const rest = lost.length > 0 && make("div", { class: "bar-facts" }, lost.map(drawSuspicion));
+  const parts =
+    planned < 0
+      ? [bars(own, text("timeline")), rest]
+      : [
+          bars(own.slice(0, planned), text("timeline")),
+          drawPlan(entries, state, (lane) =>
+            bars(
+              entries.filter((entry) => entry.lane === lane),
+              text("timeline"),
+            ),
+          ),
+          bars(own.slice(planned), text("timeline")),
+          rest,
+        ];
+  return [...drawChosen(entries), axis(whole), ...parts.filter(Boolean)];
 }
 
 function axis(whole) {
@@ -129,7 +65,7 @@ function axis(whole) {
   return make("div", { class: "bar-row" }, make("span"), node, make("span"));
 }
 
-function row(entry, whole, now) {
+function row(entry, whole, now, suspicions) {
   const end = entry.end ?? now ?? entry.start;
   const bar = make("span", { class: `bar ${entry.kind} ${entry.status ?? ""}${entry.cache ? " cached" : ""}` });
   bar.style.insetInlineStart = `${(100 * entry.start) / whole}%`;
@@ -140,29 +76,24 @@ function row(entry, whole, now) {
     make("span", { class: "bar-name" }, icon(iconOf(entry)), make("span", {}, nameOf(entry))),
     make("span", { class: "track", "aria-hidden": "true" }, bar),
     make("span", { class: "bar-time" }, entry.end === null ? "…" : duration(end - entry.start)),
-    entry.kind === "tool" && facts(entry),
+    entry.kind === "tool" && facts(entry, suspicions),
     entry.thought && make("div", { class: "bar-facts" }, make("q", {}, foreign(entry.thought))),
   );
 }
 
 function iconOf(entry) {
   if (entry.kind === "model") return "thought";
-  if (entry.status === "error") return "warning";
-  return { vector_search: "file", web_search: "globe" }[entry.tool] ?? "table";
+  return entry.status === "error" ? "warning" : toolIcon(entry.tool);
 }
 
 function nameOf(entry) {
-  if (entry.kind === "model") return text(entry.writes ? "modelWrites" : "modelThinks");
-  return (
-    { vector_search: text("toolDocuments"), sql_query: text("toolDatabase"), web_search: text("toolWeb") }[
-      entry.tool
-    ] ?? foreign(entry.tool)
-  );
+  if (entry.kind === "model") return text(entry.writes ? "modelWrites" : entry.plans ? "modelPlans" : "modelThinks");
+  return foreign(toolName(entry.tool));
 }
 
-function facts(entry) {
+function facts(entry, suspicions) {
   const given = entry.given ?? {};
-  const asked = typeof given === "string" ? given : (given.query ?? JSON.stringify(given));
+  const asked = typeof given === "string" ? given : (given.query ?? given.expression ?? JSON.stringify(given));
   const searched = (entry.queries ?? []).filter((query) => query !== given.query);
   const outcome = { running: text("running"), stopped: text("stopped") }[entry.status] ?? entry.summary;
   return make(
@@ -194,6 +125,7 @@ function facts(entry) {
       ),
     entry.collections?.length > 0 &&
       make("span", {}, `${text("chosenCollections")}: `, foreign(entry.collections.join(", "))),
+    suspicions.map(drawSuspicion),
   );
 }
 

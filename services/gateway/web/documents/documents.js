@@ -3,10 +3,11 @@
 import { call } from "../gateway/api.js";
 import { problemOf } from "../gateway/problem.js";
 import { openDocument } from "../sources/sources.js";
-import { counted, text, when } from "../texts/texts.js";
+import { counted, language, text, when } from "../texts/texts.js";
 import { asked, confirmed } from "../ui/dialogs.js";
 import { $, foreign, icon, iconButton, make } from "../ui/dom.js";
 import { announce } from "../ui/live.js";
+import { place } from "../ui/place.js";
 import * as uploads from "./uploads.js";
 
 const PAGE = 50;
@@ -19,9 +20,18 @@ let wait = SOONEST_MS;
 let known = [];
 let following = "";
 let collections = [];
+let collectionsKnown = Promise.resolve();
+let askedFor = 0;
+let loading = Promise.resolve();
+// Rows by document: {looks, node}.
+let rows = new Map();
 
 export function begin() {
-  uploads.begin({ started: hurry, collection: () => $("#collection").value });
+  uploads.begin({
+    started: hurry,
+    collection: () => $("#collection").value,
+    collectionsKnown: () => collectionsKnown,
+  });
   $("#filter").addEventListener("change", () => load());
   $("#more").addEventListener("click", () => load({ more: true }));
   $("#reload").addEventListener("click", () => show());
@@ -44,8 +54,18 @@ export function redraw() {
   uploads.redraw();
 }
 
-async function loadCollections() {
-  collections = (await call("GET", "/collections")).data ?? [];
+function loadCollections() {
+  const mine = readCollections();
+  collectionsKnown = mine.catch(() => {});
+  return mine;
+}
+
+async function readCollections() {
+  const mine = (askedFor += 1);
+  const found = (await call("GET", "/collections")).data ?? [];
+  // What was asked for later is newer, whichever comes first.
+  if (mine !== askedFor) return;
+  collections = found;
   drawCollections();
 }
 
@@ -67,8 +87,16 @@ function drawCollections() {
   $("#drop").hidden = collections.length === 0;
 }
 
-async function load({ more = false } = {}) {
+// One after the other: an answer that comes late must not draw an older list, or that of another collection.
+function load(options) {
+  const mine = loading.then(() => read(options));
+  loading = mine.catch(() => {});
+  return mine;
+}
+
+async function read({ more = false } = {}) {
   clearTimeout(timer);
+  if (more && !following) return;
   const query = new URLSearchParams({ limit: PAGE, collection: $("#filter").value, after: more ? following : "" });
   const page = await call("GET", `/documents?${query}`).catch((error) => {
     if (error.status === 401) throw error;
@@ -128,7 +156,7 @@ function failed(error) {
 function draw() {
   const focused = document.activeElement?.closest("#documents tr")?.dataset.id;
   const which = document.activeElement?.className;
-  $("#documents").replaceChildren(...known.map(row));
+  place($("#documents"), rowsOf(known));
   $("#more").hidden = !following;
   $("#none").hidden = known.length > 0;
   $("#table").hidden = known.length === 0;
@@ -137,6 +165,17 @@ function draw() {
       .find((one) => one.dataset.id === focused)
       ?.querySelector(`button[class="${which}"]`)
       ?.focus();
+}
+
+function rowsOf(documents) {
+  const before = rows;
+  rows = new Map();
+  for (const one of documents) {
+    const looks = JSON.stringify([language.code, one]);
+    const kept = before.get(one.document_id);
+    rows.set(one.document_id, kept?.looks === looks ? kept : { looks, node: row(one) });
+  }
+  return [...rows.values()].map(({ node }) => node);
 }
 
 function row(one) {
@@ -157,7 +196,12 @@ function row(one) {
       opens
         ? make(
             "button",
-            { type: "button", class: "open", onclick: () => openDocument(one.document_id, title) },
+            {
+              type: "button",
+              class: "open",
+              onclick: () =>
+                openDocument(one.document_id, title, () => rows.get(one.document_id)?.node.querySelector("button")),
+            },
             foreign(title),
           )
         : make("span", {}, foreign(title)),
@@ -207,7 +251,7 @@ export function statusOf(one) {
 }
 
 async function drop({ document_id: id }, title) {
-  // The list may have been drawn anew behind the dialog: its row is found by the document, not by the object.
+  // The list may have changed behind the dialog: its row is found by the document, not by the object.
   const at = () => known.findIndex((one) => one.document_id === id);
   const removeButton = (row) => $("#documents").children[row]?.querySelector("button.remove");
   if (!(await confirmed(text("reallyRemove", { title }), text("remove")))) return removeButton(at())?.focus();
@@ -223,6 +267,8 @@ async function drop({ document_id: id }, title) {
   announce(text("removed"));
   (removeButton(Math.min(row, known.length - 1)) ?? $("#reload")).focus();
   await loadCollections().catch(() => {});
+  // A list that was on its way while this was deleted has it still.
+  await load().catch(() => {});
 }
 
 async function newCollection() {

@@ -3,9 +3,10 @@
 import { call, upload } from "../gateway/api.js";
 import { key } from "../gateway/key.js";
 import { problemOf, toKeep } from "../gateway/problem.js";
-import { bytes, counted, text } from "../texts/texts.js";
+import { bytes, counted, language, text } from "../texts/texts.js";
 import { $, foreign, iconButton, make } from "../ui/dom.js";
 import { announce } from "../ui/live.js";
+import { place } from "../ui/place.js";
 
 const AT_ONCE = 3;
 const MOST_RETRIES = 3;
@@ -14,10 +15,10 @@ const STAGES = { waiting: 0, sending: 0, queued: 0.4, parsing: 0.5, embedding: 0
 const ENDED = ["ready", "failed", "cancelled"];
 
 let items = [];
-let hooks = { started: () => {}, collection: () => "" };
+let hooks = { started: () => {}, collection: () => "", collectionsKnown: async () => {} };
 let mostBytes = 0;
 
-// `given`: {started(): something is on its way, collection(): where to}.
+// `given`: {started(): something is on its way, collection(): where to, collectionsKnown(): ends when they are}.
 export function begin(given) {
   hooks = given;
   $("#files").addEventListener("change", () => {
@@ -50,9 +51,13 @@ function over(event, inside) {
   $("#drop").classList.toggle("over", inside);
 }
 
-function add(files) {
-  if (!files.length || !key.get() || !hooks.collection()) return;
-  const added = [...files].map((file) => ({
+async function add(given) {
+  const files = [...given];
+  if (!files.length || !key.get()) return;
+  // Somebody may be quicker than the list of collections.
+  if (!hooks.collection()) await hooks.collectionsKnown();
+  if (!hooks.collection()) return announce(text("noCollections"));
+  const added = files.map((file) => ({
     file,
     collection: hooks.collection(),
     stage: "waiting",
@@ -127,11 +132,14 @@ export function follow(documents) {
     if (found) moved(item, found);
     // What is ready may stand on a later page of the list.
     else if (!item.asked) {
+      const { id } = item;
       item.asked = true;
-      call("GET", `/documents/${encodeURIComponent(item.id)}`)
+      // It may have been cancelled meanwhile.
+      const goesOn = () => item.id === id && !ENDED.includes(item.stage);
+      call("GET", `/documents/${encodeURIComponent(id)}`)
         .then(
-          (one) => moved(item, one),
-          (error) => error.status === 404 && Object.assign(item, { stage: "cancelled" }),
+          (one) => goesOn() && moved(item, one),
+          (error) => error.status === 404 && goesOn() && Object.assign(item, { stage: "cancelled" }),
         )
         .finally(() => {
           item.asked = false;
@@ -155,30 +163,43 @@ function moved(item, { status, reason, warnings, chunk_count, total_chunk_count 
 }
 
 export function redraw() {
-  $("#uploads").replaceChildren(...items.map(draw));
+  place($("#uploads"), items.map(draw));
   $("#uploads-part").hidden = items.length === 0;
 }
 
+// While only the bar moves, the line stays: a button that is made anew under the finger cannot be pressed.
 function draw(item) {
-  const node = lineOf(item);
-  if (item.node?.isConnected) {
-    const focused = item.node.contains(document.activeElement);
-    item.node.replaceWith(node);
-    if (focused) node.querySelector("button")?.focus();
-  }
-  item.node = node;
+  const looks = JSON.stringify([language.code, item.stage, saidOf(item), canRetry(item)]);
+  if (!item.node || item.looks !== looks) renew(item);
+  item.looks = looks;
+  item.node.querySelector("progress").value = shareOf(item);
+  item.node.querySelector(".badge").textContent = stateOf(item);
   $("#put-away").hidden = !items.some((one) => ENDED.includes(one.stage));
-  return node;
+  return item.node;
 }
+
+function renew(item) {
+  const node = lineOf(item);
+  const focused = item.node?.contains(document.activeElement);
+  if (item.node?.isConnected) item.node.replaceWith(node);
+  if (focused) node.querySelector("button")?.focus();
+  item.node = node;
+}
+
+function saidOf({ problem, reason }) {
+  if (!problem) return reason;
+  const { title, advice } = problemOf(problem);
+  return `${title} ${advice}`;
+}
+
+const canRetry = ({ stage, file }) =>
+  (stage === "failed" || stage === "cancelled") && file.size > 0 && (!mostBytes || file.size <= mostBytes);
 
 function lineOf(item) {
   const { file, stage } = item;
   const name = make("bdi", { class: "name" }, foreign(file.name));
-  const bar = make("progress", { max: 1, value: shareOf(item), "aria-label": text("progressOf", { name: file.name }) });
-  const problem = item.problem && problemOf(item.problem);
-  const said = problem ? `${problem.title} ${problem.advice}` : item.reason;
-  const again =
-    (stage === "failed" || stage === "cancelled") && file.size > 0 && (!mostBytes || file.size <= mostBytes);
+  const bar = make("progress", { max: 1, "aria-label": text("progressOf", { name: file.name }) });
+  const said = saidOf(item);
   return make(
     "li",
     { class: `upload ${stage}` },
@@ -188,12 +209,12 @@ function lineOf(item) {
       name,
       make("span", { class: "facts" }, `${bytes(file.size)} · `, foreign(item.collection)),
     ),
-    make("div", { class: "upload-state" }, bar, make("span", { class: `badge ${stage}` }, stateOf(item))),
+    make("div", { class: "upload-state" }, bar, make("span", { class: `badge ${stage}` })),
     said && make("p", { class: stage === "failed" ? "bad" : "facts" }, foreign(said)),
     make(
       "div",
       { class: "upload-tools" },
-      again && iconButton("again", text("tryAgainOf", { name: file.name }), { onclick: () => retry(item) }),
+      canRetry(item) && iconButton("again", text("tryAgainOf", { name: file.name }), { onclick: () => retry(item) }),
       ENDED.includes(stage)
         ? iconButton("cross", text("putAwayOf", { name: file.name }), { onclick: () => putAway(item) })
         : iconButton("stop", text("cancelOf", { name: file.name }), { onclick: () => cancel(item) }),

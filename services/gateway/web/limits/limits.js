@@ -16,6 +16,7 @@ let timer = null;
 
 export function begin() {
   $("#usage-reload").addEventListener("click", () => show());
+  document.addEventListener("visibilitychange", () => lookAgain());
 }
 
 export async function show() {
@@ -30,7 +31,12 @@ export async function show() {
       make("p", { class: "notice bad", role: "alert" }, problem.title, " ", problem.advice),
     );
   }
-  if (!$("#view-limits").hidden) timer = setTimeout(() => document.hidden || show().catch(() => {}), AGAIN_MS);
+  if (!$("#view-limits").hidden) timer = setTimeout(lookAgain, AGAIN_MS);
+}
+
+// Nobody looks at a hidden page; it is looked at again when it comes back.
+function lookAgain() {
+  if (!document.hidden && key.get() && !$("#view-limits").hidden) show().catch(() => {});
 }
 
 export function hide() {

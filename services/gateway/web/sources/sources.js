@@ -1,6 +1,7 @@
 // What is behind a mark: the passage inside its document, the statement with its rows, or the page of the web.
 
 import { linkTo } from "../ask/markdown.js";
+import { toolIcon, toolName } from "../ask/names.js";
 import { problemOf } from "../gateway/problem.js";
 import { counted, text } from "../texts/texts.js";
 import { closable } from "../ui/dialogs.js";
@@ -8,10 +9,13 @@ import { $, foreign, icon, iconButton, make, withoutControls } from "../ui/dom.j
 import { claimsOf } from "./marking.js";
 import { passageNode, Reader } from "./passages.js";
 import { statementParts } from "./statement.js";
+import { askedOf, toolParts } from "./tool.js";
 
 export const sourceOf = (annotation) => annotation[annotation.type];
 
 const KINDS = { sql_citation: "table", url_citation: "globe", file_citation: "file" };
+const iconOf = (annotation) =>
+  annotation.type === "tool_citation" ? toolIcon(sourceOf(annotation).tool) : (KINDS[annotation.type] ?? "file");
 
 export function plainLabelOf(annotation) {
   const source = sourceOf(annotation);
@@ -19,6 +23,7 @@ export function plainLabelOf(annotation) {
     {
       sql_citation: () => [text("toolDatabase"), counted("rows", source.row_count)],
       url_citation: () => [source.title, source.url],
+      tool_citation: () => [toolName(source.tool), askedOf(source.arguments)],
       file_citation: () => [
         source.title || source.filename || source.file_id,
         source.section,
@@ -31,7 +36,7 @@ export function plainLabelOf(annotation) {
 export function labelOf(annotation) {
   const [title, ...rest] = plainLabelOf(annotation).split(" · ");
   return [
-    icon(KINDS[annotation.type] ?? "file"),
+    icon(iconOf(annotation)),
     make(
       "span",
       {},
@@ -67,6 +72,8 @@ export function open(annotations, annotation, answer) {
       return shown(title, leaf, statementParts(source));
     case "url_citation":
       return shown(title, leaf, webParts(source, claims));
+    case "tool_citation":
+      return shown(title, leaf, toolParts(source, claims));
     default:
       return openPassage(title, leaf, source, claims);
   }
@@ -74,8 +81,14 @@ export function open(annotations, annotation, answer) {
 
 const headOf = (annotation) => foreign(plainLabelOf(annotation).split(" · ")[0]);
 
-// A whole document, from its beginning.
-export function openDocument(id, title) {
+// A whole document, from its beginning. `opener` finds what the focus goes back to where the button has been made anew.
+export function openDocument(id, title, opener) {
+  const dialog = $("#source");
+  const giveBack = () => {
+    // The browser has given it back, unless the button is gone: then it is still in what cannot be seen any more.
+    if (document.activeElement === document.body || dialog.contains(document.activeElement)) opener()?.focus();
+  };
+  dialog.addEventListener("close", giveBack, { once: true });
   return openPassage([make("span", {}, foreign(title))], null, { file_id: id }, []);
 }
 
