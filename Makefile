@@ -97,6 +97,7 @@ test: setup browser clients ## all tests but the slow ones, JOBS=3 files side by
 	@$(BIN)/pytest -q -m "not slow" -n $(JOBS) --dist loadfile
 
 test-slow: setup browser clients ## the slow tests (none is fine)
+	@$(BIN)/python -m local.clients llama
 	@$(BIN)/pytest -q -m slow || [ $$? -eq 5 ]
 
 browser: setup

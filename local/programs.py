@@ -25,7 +25,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "ingestion": ("embedding", "retrieval", "tool_cache"),
     "sql_tool": ("tool_cache",),
     "tool_cache": ("embedding",),
-    "orchestrator": ("retrieval", "sql_tool", "web_tool", "tool_cache"),
+    "orchestrator": ("retrieval", "sql_tool", "web_tool", "tool_cache", "embedding"),
     "gateway": ("orchestrator", "retrieval", "ingestion", "embedding", "reranking", "web_tool", "tool_cache"),
 }
 
@@ -121,11 +121,19 @@ def _own_settings(plan: Plan) -> dict[str, dict[str, str]]:
     return {
         "embedding": {"EMBEDDING_MODEL": f"onnx:{HOME / 'models/multilingual-e5-small'}"},
         "retrieval": {"VECTOR_STORE": f"edge:{HOME / 'vectors'}"},
-        "ingestion": {"VALKEY_URL": valkey_url, "SPOOL_DIR": str(HOME / "spool")},
+        "ingestion": tenants | {"VALKEY_URL": valkey_url, "SPOOL_DIR": str(HOME / "spool")},
         "sql_tool": tenants | {"SECRETS_DIR": str(HOME / "secrets")},
         "web_tool": tenants | {"SEARXNG_URL": f"http://{fixture}", "ALLOWED_PRIVATE_ADDRESSES": fixture},
         "tool_cache": {"VALKEY_URL": valkey_url},
-        "orchestrator": tenants | {"MODEL_URL": f"{plan.url}/v1", "MODEL_NAME": model_name},
+        "orchestrator": tenants
+        | {
+            "MODEL_URL": f"{plan.url}/v1",
+            "MODEL_NAME": model_name,
+            "VALKEY_URL": valkey_url,
+            "SECRETS_DIR": str(HOME / "secrets"),
+            # The understudy goes by a Llama's name, and calls several tools at once as no Llama does.
+            "MODEL_PROFILE": "auto" if options.model_url else "openai",
+        },
         "gateway": tenants
         | {
             "HOST": options.host,

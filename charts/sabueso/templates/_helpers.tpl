@@ -50,6 +50,7 @@ helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 {{- $known := dict
   "tenants" (dict "SABUESO_TENANTS_DIR" "/etc/sabueso/tenants")
   "databases" (dict "SABUESO_SECRETS_DIR" "/etc/sabueso/databases")
+  "mcp" (dict "SABUESO_SECRETS_DIR" "/etc/sabueso/mcp")
   "valkey" (dict "SABUESO_VALKEY_URL" $root.Values.valkeyUrl)
   "qdrant" (dict "SABUESO_VECTOR_STORE" (printf "qdrant:%s" $root.Values.qdrantUrl))
   "searxng" (dict "SABUESO_SEARXNG_URL" $root.Values.searxngUrl)
