@@ -60,9 +60,9 @@ def test_numbers_and_conditions_are_true_and_cited(stack, question, money, penal
 
 
 def test_independent_tools_run_in_parallel(stack):
-    steps = ask(stack, EN, cache="off").model_extra["sabueso"]["steps"]
+    steps = ask(stack, EN, cache="off", strategy="react").model_extra["sabueso"]["steps"]
     assert {call["tool"] for call in steps[0]["calls"]} == {"sql_query", "vector_search"}
-    summary = ask(stack, EN, cache="off").model_extra["sabueso"]
+    summary = ask(stack, EN, cache="off", strategy="react").model_extra["sabueso"]
     alone = sum(call["duration_ms"] for call in summary["steps"][0]["calls"])
     assert summary["timings_ms"]["tools"] < alone
     assert summary["finish"] == "answered"

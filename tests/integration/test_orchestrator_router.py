@@ -35,7 +35,7 @@ async def test_the_default_model_routes_the_demo_companys_questions():
         flagship = await route(FLAGSHIP)
         assert [(call.name, json.loads(call.arguments_json)) for call in flagship.calls] == [
             ("contracts_signed", SIGNED),
-            ("vector_search", {"query": "qué condiciones especiales se repiten?"}),
+            ("vector_search", {"query": FLAGSHIP, "top_k": 20}),
         ]
         late = await route("How many payments are late, and what do they add up to?")
         assert [(call.name, json.loads(call.arguments_json)) for call in late.calls] == [
