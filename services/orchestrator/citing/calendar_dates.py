@@ -4,18 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        """enero january ene jan|febrero february feb|marzo march mar|abril april abr apr|mayo may|junio june jun
-        |julio july jul|agosto august ago aug|septiembre setiembre september sep sept|octubre october oct
-        |noviembre november nov|diciembre december dic dec""".split("|"),
-        start=1,
-    )
-    for name in names.split()
-}
-_LONG = [name for name in _MONTHS if len(name) > 3 and name != "march"]
-_MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\.?"
+from services.runtime.expressions.dates import MONTHS
+
+_LONG = [name for name in MONTHS if len(name) > 3 and name != "march"]
+_MONTH = rf"(?P<month>{'|'.join(sorted(MONTHS, key=len, reverse=True))})\.?"
 _YEAR = r"(?P<year>1\d{3}|20\d\d)"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|º|o)?"
 _JOINED = r"(?:\s*(?:,|y|e|and|al?|to|or|o|-|–)\s*)"
@@ -67,7 +59,7 @@ def _read(groups: dict[str, str | None]) -> Iterator[Day]:
     year = int(groups.get("year") or 0)
     numbers = [int(number) for number in re.findall(r"\d+", groups.get("days") or "")]
     if name := groups.get("month"):
-        month = _MONTHS[name]
+        month = MONTHS[name]
     else:
         month = int(groups.get("m") or 0)
         if month > 12:  # as it is written in the United States
@@ -81,4 +73,4 @@ def _read(groups: dict[str, str | None]) -> Iterator[Day]:
 
 def is_month(folded: str) -> bool:
     """Whether the word names a month."""
-    return folded in _MONTHS
+    return folded in MONTHS

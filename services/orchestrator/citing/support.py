@@ -21,8 +21,6 @@ _LEAST_KEYS = 3
 _LEAST_HEADING = 3
 # What one reckons with without having found it: halves, hundreds, months and days.
 _CONSTANTS = frozenset(map(Decimal, (0, 1, 2, 3, 4, 7, 10, 12, 24, 52, 60, 100, 360, 365, 366, 1000)))
-
-
 _HEADING = re.compile(r"\s*#{1,6}\s")
 
 
@@ -105,9 +103,8 @@ class Support:
             together = _SUPPORTED
         if not found.absent and self._lacks(said, found.missing, sources, foreign=found.foreign):
             together = _SUPPORTED
-        if (
-            _HEADING.match(text) and together.verdict is Verdict.DOUBTFUL
-        ):  # it names what follows, and says nothing of it
+        # A heading names what follows, and says nothing of it.
+        if _HEADING.match(text) and together.verdict is Verdict.DOUBTFUL:
             together = _SUPPORTED
         if len(cited) == 1:
             return dict.fromkeys(cited, together)

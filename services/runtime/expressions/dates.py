@@ -22,7 +22,8 @@ class DateRange:
     whole: bool = False
 
 
-_MONTHS = {
+# Number of a month by its names and abbreviations, folded.
+MONTHS = {
     name: number
     for number, names in enumerate(
         """enero january ene jan|febrero february feb|marzo march mar|abril april abr apr|mayo may|junio june jun
@@ -42,7 +43,7 @@ _ORDINALS = {
     for name in names.split()
 }
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
-_NAMES = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_NAMES = "|".join(sorted(MONTHS, key=len, reverse=True))
 _MONTH, _MONTH2 = rf"(?P<month>{_NAMES})", rf"(?P<month2>{_NAMES})"
 _ORDINAL = r"(?P<ordinal>" + "|".join(sorted(_ORDINALS, key=len, reverse=True)) + r")"
 _OF = r"(?:\s*,?\s*(?:de(?:l)?(?:\s+ano)?|of|in|/|-)?\s*"
@@ -131,9 +132,9 @@ def _bounds(form: str, match: re.Match[str], today: date) -> tuple[date, date] |
             return None
         month = (int(which) - 1) * size + 1
         return _months(year or _latest(today, month), month, size)
-    month = int(named["m"]) if named.get("m") else _MONTHS[named.get("month") or named["month2"]]
+    month = int(named["m"]) if named.get("m") else MONTHS[named.get("month") or named["month2"]]
     if form in ("months", "days"):
-        return _range(named, month, _MONTHS[named["month2"]], year, today)
+        return _range(named, month, MONTHS[named["month2"]], year, today)
     if form == "day":
         return _day(year or _latest(today, month, int(named["day"])), month, int(named["day"]))
     return _months(year or _latest(today, month), month, 1)

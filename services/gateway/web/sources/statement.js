@@ -2,6 +2,7 @@
 
 import { counted, number, text } from "../texts/texts.js";
 import { foreign, make } from "../ui/dom.js";
+import { givenParts } from "./given.js";
 
 export function statementParts(source) {
   const columns = source.columns ?? [];
@@ -15,29 +16,10 @@ export function statementParts(source) {
   return [
     make("h3", {}, text("statement")),
     make("pre", { tabindex: 0 }, make("code", {}, laidOut(source.statement))),
-    params.length > 0 && [
-      make("h3", {}, text("params")),
-      make(
-        "div",
-        { class: "scroll" },
-        make(
-          "table",
-          { class: "slim" },
-          make(
-            "tbody",
-            {},
-            params.map((value, index) =>
-              make(
-                "tr",
-                {},
-                make("th", { scope: "row" }, `$${index + 1}`),
-                make("td", {}, foreign(typeof value === "string" ? value : JSON.stringify(value))),
-              ),
-            ),
-          ),
-        ),
-      ),
-    ],
+    givenParts(
+      text("params"),
+      params.map((value, index) => [`$${index + 1}`, value]),
+    ),
     make("h3", {}, counted("rows", source.row_count)),
     shownCount > 0 &&
       make(

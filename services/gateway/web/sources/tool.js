@@ -1,7 +1,8 @@
 // What another tool said, one of an external server or the calculator: what it was asked, and its words.
 
 import { text } from "../texts/texts.js";
-import { foreign, make } from "../ui/dom.js";
+import { make } from "../ui/dom.js";
+import { asWords, givenParts } from "./given.js";
 import { passageNode } from "./passages.js";
 
 const CALCULATOR = "calculate";
@@ -20,27 +21,8 @@ export function askedOf(given) {
 export function toolParts({ tool, arguments: given, quote }, claims) {
   const fields = typeof given === "object" && given ? Object.entries(given) : given ? [["", given]] : [];
   return [
-    fields.length > 0 && [
-      make("h3", {}, text("toolAsked")),
-      make(
-        "div",
-        { class: "scroll" },
-        make(
-          "table",
-          { class: "slim" },
-          make(
-            "tbody",
-            {},
-            fields.map(([name, value]) =>
-              make("tr", {}, make("th", { scope: "row" }, foreign(name)), make("td", {}, foreign(asWords(value)))),
-            ),
-          ),
-        ),
-      ),
-    ],
+    givenParts(text("toolAsked"), fields),
     quote && [make("h3", {}, text("toolSaid")), passageNode({ text: quote }, true, claims)],
     tool !== CALCULATOR && make("p", { class: "hint" }, text("untrustedTool")),
   ];
 }
-
-const asWords = (value) => (typeof value === "string" ? value : JSON.stringify(value));
