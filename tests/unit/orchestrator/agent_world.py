@@ -51,6 +51,21 @@ async def count(arguments, seconds):
     return Rows(arguments.query, "[]", ("count",), ((47,),))
 
 
+def together():
+    """Search and count that end only when both run: by a barrier, whatever the clock says."""
+    met = asyncio.Barrier(2)
+
+    async def search_together(arguments, seconds):
+        await met.wait()
+        return await search(arguments, seconds)
+
+    async def count_together(arguments, seconds):
+        await met.wait()
+        return await count(arguments, seconds)
+
+    return search_together, count_together
+
+
 def fails(error):
     async def call(arguments, seconds):
         raise error

@@ -38,6 +38,7 @@ from tests.unit.orchestrator.agent_world import (
     passages,
     search,
     text_of,
+    together,
 )
 
 
@@ -81,18 +82,8 @@ async def test_two_tools_run_and_the_answer_is_cited():
 
 
 async def test_the_tools_of_a_turn_run_at_the_same_time():
-    met = asyncio.Barrier(2)
-
-    async def search_together(arguments, seconds):
-        await met.wait()
-        return await search(arguments, seconds)
-
-    async def count_together(arguments, seconds):
-        await met.wait()
-        return await count(arguments, seconds)
-
     model = ScriptedModel([Turn(calls=[SEARCH, COUNT]), Turn("Done [1].")])
-    tools = dispatcher(search_together, count_together, timeout=30)
+    tools = dispatcher(*together(), timeout=30)
     assert (await collect(model, tools))[-1].finish is Finish.ANSWERED
 
 

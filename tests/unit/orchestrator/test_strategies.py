@@ -25,6 +25,7 @@ from tests.unit.orchestrator.agent_world import (
     of,
     search,
     text_of,
+    together,
 )
 
 
@@ -103,18 +104,8 @@ async def test_rag_whose_model_fails_answers_from_what_was_found():
 
 
 async def test_a_route_runs_its_calls_together_and_the_model_has_one_turn():
-    met = asyncio.Barrier(2)
-
-    async def search_together(arguments, seconds):
-        await met.wait()
-        return await search(arguments, seconds)
-
-    async def count_together(arguments, seconds):
-        await met.wait()
-        return await count(arguments, seconds)
-
     model = ScriptedModel([Turn("47 [2], with a penalty [1].")])
-    tools = dispatcher(search_together, count_together, timeout=30)
+    tools = dispatcher(*together(), timeout=30)
     events = await collect(model, tools, router=FixedRouter(SEARCH, COUNT, confidence=0.9), strategy="router")
     assert [one.tool for one in of(events, CallStarted)] == ["vector_search", "sql_query"]
     assert [type(one.source) for one in of(events, Cited)] == [Rows, Passage]
