@@ -1,8 +1,8 @@
 import re
 
-from services.evaluation import identifiers
-from services.evaluation.collection import Passage, Question
-from services.evaluation.trivial import shared_words
+from services.evaluation.retrieval import identifiers
+from services.evaluation.retrieval.collection import Passage, Question
+from services.evaluation.retrieval.trivial import shared_words
 
 
 def test_the_baseline_counts_different_words_and_orders_equals_by_id():

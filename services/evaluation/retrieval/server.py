@@ -7,10 +7,10 @@ from pathlib import Path
 
 import services
 from sabueso.embedding.v1 import embedding_pb2_grpc
-from services.evaluation.clients import EMBEDDING, EmbeddingClient, RetrievalClient, describe, until_serving
-from services.evaluation.processes import Processes
-from services.evaluation.service import RememberingEmbedding
-from services.evaluation.vector_cache import VectorCache, source_version
+from services.evaluation.retrieval.clients import EMBEDDING, EmbeddingClient, RetrievalClient, describe, until_serving
+from services.evaluation.retrieval.processes import Processes
+from services.evaluation.retrieval.service import RememberingEmbedding
+from services.evaluation.retrieval.vector_cache import VectorCache, source_version
 from services.runtime import context
 from services.runtime.channels import connect
 from services.runtime.identity import Identity, Signer

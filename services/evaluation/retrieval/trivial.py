@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from services.evaluation.collection import Passage, Question
+from services.evaluation.retrieval.collection import Passage, Question
 
 _WORD = re.compile(r"\w+")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from services.evaluation.collection import BrokenCollection, Collection, Passage, joined
+from services.evaluation.retrieval.collection import BrokenCollection, Collection, Passage, joined
 
 _LANGUAGE = re.compile(r"-([a-z]{2})$")
 # Lower than the most difficult collections of BEIR, higher than chance.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from services.evaluation.collection import Collection, Question
+from services.evaluation.retrieval.collection import Collection, Question
 
 FROZEN = Path(__file__).with_name("splits.json")
 DEV, TEST, ALL = "dev", "test", "all"

@@ -12,9 +12,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from sabueso.embedding.v1 import embedding_pb2, embedding_pb2_grpc
 from sabueso.retrieval.v1 import retrieval_pb2 as pb
 from sabueso.retrieval.v1 import retrieval_pb2_grpc
-from services.evaluation.collection import Passage
-from services.evaluation.processes import Process
-from services.evaluation.stages import Fusion, Legs, Stage
+from services.evaluation.retrieval.collection import Passage
+from services.evaluation.retrieval.processes import Process
+from services.evaluation.retrieval.stages import Fusion, Legs, Stage
 from services.runtime.channels import connect
 from services.runtime.errors import DependencyFailed, from_rpc
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.evaluation.collection import BrokenCollection, Passage, joined
+from services.evaluation.retrieval.collection import BrokenCollection, Passage, joined
 
 
 def passages(count):

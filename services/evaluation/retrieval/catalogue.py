@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from services.evaluation import beir, glasgow, identifiers, multihop, tau2, xquad
-from services.evaluation.collection import BrokenCollection, Collection
+from services.evaluation.retrieval import beir, glasgow, identifiers, multihop, tau2, xquad
+from services.evaluation.retrieval.collection import BrokenCollection, Collection
 
 Loader = Callable[[], Collection]
 

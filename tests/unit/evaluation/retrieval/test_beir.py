@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.evaluation import beir
-from services.evaluation.collection import BrokenCollection
+from services.evaluation.retrieval import beir
+from services.evaluation.retrieval.collection import BrokenCollection
 
-HANDBOOK = Path(__file__).parents[2] / "data" / "evaluation" / "beir" / "handbook"
+HANDBOOK = Path(__file__).parents[3] / "data" / "evaluation" / "beir" / "handbook"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.evaluation.collection import BrokenCollection, Collection, Passage, joined
+from services.evaluation.retrieval.collection import BrokenCollection, Collection, Passage, joined
 
 _FIELD = re.compile(r"\.([A-Z])\s*")
 

@@ -6,10 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.evaluation.measures import FIRST, MEASURES, MRR, NDCG, PRECISION, RECALL_10, RECALL_100, RESAMPLES
-from services.evaluation.stages import LEGS, TRIVIAL
-from services.evaluation.targets import Verdict, best_leg, gain
-from services.evaluation.trial import TOP_K, Trial
+from services.evaluation.retrieval.measures import (
+    FIRST,
+    MEASURES,
+    MRR,
+    NDCG,
+    PRECISION,
+    RECALL_10,
+    RECALL_100,
+    RESAMPLES,
+)
+from services.evaluation.retrieval.stages import LEGS, TRIVIAL
+from services.evaluation.retrieval.targets import Verdict, best_leg, gain
+from services.evaluation.retrieval.trial import TOP_K, Trial
 
 _COLUMNS = (NDCG, RECALL_10, RECALL_100, MRR, PRECISION, FIRST)
 _INTRODUCTION = """# Quality of retrieval

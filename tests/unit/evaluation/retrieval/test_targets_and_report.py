@@ -3,12 +3,12 @@ from dataclasses import replace
 
 import pytest
 
-from services.evaluation import report, split, targets
-from services.evaluation.clients import Found
-from services.evaluation.collection import Collection, Passage, Question
-from services.evaluation.measures import measure
-from services.evaluation.stages import STAGES, TRIVIAL
-from services.evaluation.trial import Trial, document_ids, false_share
+from services.evaluation.retrieval import report, split, targets
+from services.evaluation.retrieval.clients import Found
+from services.evaluation.retrieval.collection import Collection, Passage, Question
+from services.evaluation.retrieval.measures import measure
+from services.evaluation.retrieval.stages import STAGES, TRIVIAL
+from services.evaluation.retrieval.trial import Trial, document_ids, false_share
 
 ORIGIN = report.Origin(split.DEV, "make eval-retrieval", "abc", "e5", "2 × x86_64", "2026-01-01", False)
 FAR = [f"n{n}" for n in range(200)]

@@ -1,6 +1,6 @@
 import os
 
-from services.evaluation.vector_cache import VectorCache, source_version
+from services.evaluation.retrieval.vector_cache import VectorCache, source_version
 
 
 def test_vectors_are_there_after_the_file_was_closed(tmp_path):

@@ -16,9 +16,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from services.evaluation import catalogue, report, server, split, targets, trial
-from services.evaluation.collection import BrokenCollection, Collection
-from services.evaluation.processes import NotStarted
+from services.evaluation.retrieval import catalogue, report, server, split, targets, trial
+from services.evaluation.retrieval.collection import BrokenCollection, Collection
+from services.evaluation.retrieval.processes import NotStarted
 
 SHIPPED = Path("tests/data/evaluation/collections")
 _CACHE = Path(".sabueso/eval-cache")
@@ -154,7 +154,3 @@ def _commit() -> str:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from services.evaluation.collection import Collection, Passage, joined
+from services.evaluation.retrieval.collection import Collection, Passage, joined
 
 NAMES = ("hotpotqa", "musique")
 

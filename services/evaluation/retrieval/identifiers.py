@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from services.evaluation.collection import Collection, Passage, Question
+from services.evaluation.retrieval.collection import Collection, Passage, Question
 
 NAME = "identifiers"
 UNKNOWN = "unknown "

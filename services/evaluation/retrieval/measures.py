@@ -8,7 +8,7 @@ import ir_measures
 import numpy as np
 from numpy.typing import NDArray
 
-from services.evaluation.collection import Question
+from services.evaluation.retrieval.collection import Question
 
 # Passage ids by question id, best first. A question that got no answer is not there.
 Rankings = Mapping[str, Sequence[str]]

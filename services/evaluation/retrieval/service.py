@@ -8,7 +8,7 @@ from grpc import aio
 
 from sabueso.embedding.v1 import embedding_pb2 as pb
 from sabueso.embedding.v1 import embedding_pb2_grpc as rpc
-from services.evaluation.vector_cache import VectorCache
+from services.evaluation.retrieval.vector_cache import VectorCache
 
 
 class RememberingEmbedding(rpc.EmbeddingServiceServicer):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.evaluation.collection import Question
-from services.evaluation.measures import (
+from services.evaluation.retrieval.collection import Question
+from services.evaluation.retrieval.measures import (
     FIRST,
     MEASURES,
     MRR,

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from services.evaluation import identifiers
-from services.evaluation.clients import Embedded, Found, RetrievalClient
-from services.evaluation.collection import Collection, Passage, Question
-from services.evaluation.measures import Measured, measure
-from services.evaluation.server import Product
-from services.evaluation.stages import BM25, STAGES, TRIVIAL, Stage
-from services.evaluation.trivial import shared_words
+from services.evaluation.retrieval import identifiers
+from services.evaluation.retrieval.clients import Embedded, Found, RetrievalClient
+from services.evaluation.retrieval.collection import Collection, Passage, Question
+from services.evaluation.retrieval.measures import Measured, measure
+from services.evaluation.retrieval.server import Product
+from services.evaluation.retrieval.stages import BM25, STAGES, TRIVIAL, Stage
+from services.evaluation.retrieval.trivial import shared_words
 from services.runtime.errors import ServiceError
 
 TOP_K = 100

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.evaluation import catalogue, identifiers, split
-from services.evaluation.collection import Collection, Passage, Question
+from services.evaluation.retrieval import catalogue, identifiers, split
+from services.evaluation.retrieval.collection import Collection, Passage, Question
 
-SHIPPED = Path(__file__).parents[2] / "data" / "evaluation" / "collections"
+SHIPPED = Path(__file__).parents[3] / "data" / "evaluation" / "collections"
 # Each question is answered by passages of some of twelve documents, two passages each.
 RELEVANT = st.lists(st.sets(st.integers(0, 23), min_size=1, max_size=3), min_size=2, max_size=30)
 

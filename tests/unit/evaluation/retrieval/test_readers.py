@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from services.evaluation import catalogue, multihop, tau2, xquad
-from services.evaluation.collection import BrokenCollection
+from services.evaluation.retrieval import catalogue, multihop, tau2, xquad
+from services.evaluation.retrieval.collection import BrokenCollection
 
-COLLECTIONS = Path(__file__).parents[2] / "data" / "evaluation" / "collections"
+COLLECTIONS = Path(__file__).parents[3] / "data" / "evaluation" / "collections"
 
 
 @pytest.mark.parametrize(("task", "count"), [("xquad-en", 60), ("xquad-es", 60), ("xquad-es-to-en", 60)])

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from services.evaluation import identifiers
-from services.evaluation.measures import FIRST, NDCG, Estimate, difference
-from services.evaluation.stages import BM25, HYBRID, LEGS, RERANKED
-from services.evaluation.trial import Trial
+from services.evaluation.retrieval import identifiers
+from services.evaluation.retrieval.measures import FIRST, NDCG, Estimate, difference
+from services.evaluation.retrieval.stages import BM25, HYBRID, LEGS, RERANKED
+from services.evaluation.retrieval.trial import Trial
 
 LEAST_COVERAGE = 0.95
 _GAIN = 1.04

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.evaluation import glasgow
-from services.evaluation.collection import BrokenCollection
+from services.evaluation.retrieval import glasgow
+from services.evaluation.retrieval.collection import BrokenCollection
 
 
 def records(texts, first=1, step=1, fields="W"):

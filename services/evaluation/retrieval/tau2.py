@@ -7,7 +7,7 @@ import gzip
 import json
 from pathlib import Path
 
-from services.evaluation.collection import Collection, Passage, joined
+from services.evaluation.retrieval.collection import Collection, Passage, joined
 
 NAME = "tau2-banking"
 _FOLDER = "banking_knowledge"

@@ -10,8 +10,8 @@ from sabueso.embedding.v1 import embedding_pb2 as pb
 from sabueso.embedding.v1 import embedding_pb2_grpc as rpc
 from services.embedding.config import Settings
 from services.embedding.server import build
-from services.evaluation.service import RememberingEmbedding
-from services.evaluation.vector_cache import VectorCache
+from services.evaluation.retrieval.service import RememberingEmbedding
+from services.evaluation.retrieval.vector_cache import VectorCache
 from services.runtime.server import Served
 from services.runtime.testing import SECRET, act_as, running
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from services.evaluation.collection import Collection, Passage, joined
+from services.evaluation.retrieval.collection import Collection, Passage, joined
 
 # Name: languages of the passages, language of the questions, least nDCG@10 of BM25.
 TASKS: dict[str, tuple[Sequence[str], str, float]] = {

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from services.evaluation import server, split, targets, trial, xquad
-from services.evaluation.measures import NDCG
-from services.evaluation.processes import NotStarted, Processes
-from services.evaluation.retrieval import limited
-from services.evaluation.stages import BM25, RERANKED
+from services.evaluation.retrieval import server, split, targets, trial, xquad
+from services.evaluation.retrieval.command import limited
+from services.evaluation.retrieval.measures import NDCG
+from services.evaluation.retrieval.processes import NotStarted, Processes
+from services.evaluation.retrieval.stages import BM25, RERANKED
 
-XQUAD = Path(__file__).parents[2] / "data" / "evaluation" / "collections" / "xquad"
+XQUAD = Path(__file__).parents[3] / "data" / "evaluation" / "collections" / "xquad"
 
 
 # Three processes start, and thirty paragraphs are embedded: seconds on a machine that does nothing else.
