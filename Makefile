@@ -98,6 +98,7 @@ test: setup browser clients ## all tests but the slow ones, JOBS=3 files side by
 
 test-slow: setup browser clients ## the slow tests (none is fine)
 	@$(BIN)/python -m local.clients llama
+	@$(BIN)/python -m local.clients ragas
 	@$(BIN)/pytest -q -m slow || [ $$? -eq 5 ]
 
 browser: setup

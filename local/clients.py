@@ -1,7 +1,8 @@
 """Installs what others made, for tests: each in a folder of its own by its lock file, as it cannot live beside ours.
 
 LlamaIndex's OpenAI class asks for an older SDK than ours; OpenAI's Node client is no Python; llama.cpp with its model
-is large, and only the slow tests ask for it (`python -m local.clients llama`).
+is large, and only the slow tests ask for it (`python -m local.clients llama`), as for ragas (`… ragas`), with which our
+metrics are compared and whose packages do not go together with ours.
 """
 
 import shutil
@@ -14,6 +15,7 @@ from local.node import npm
 
 LOCKS = Path("tests/e2e/clients")
 LLAMA_LOCK = Path("tests/integration/llama_server.lock")
+RAGAS_LOCK = Path("tests/data/evals/metrics/ragas/requirements.lock")
 FOLDER = Path(".sabueso/clients")
 
 
@@ -21,6 +23,8 @@ def main() -> None:
     """Installs what is not there yet, or whose lock file has changed."""
     if sys.argv[1:] == ["llama"]:
         return _install("llama", LLAMA_LOCK, _llama)
+    if sys.argv[1:] == ["ragas"]:
+        return _install("ragas", RAGAS_LOCK, lambda folder: _pip(folder, RAGAS_LOCK))
     _install("python", LOCKS / "requirements.lock", _python)
     _install("node", LOCKS / "package-lock.json", _node)
 

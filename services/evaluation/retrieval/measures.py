@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.evaluation.retrieval.collection import Question
+from services.evaluation.statistics import Estimate, interval
 
 # Passage ids by question id, best first. A question that got no answer is not there.
 Rankings = Mapping[str, Sequence[str]]
@@ -18,23 +19,6 @@ MEASURES = (NDCG, RECALL_10, RECALL_100, MRR, PRECISION, FIRST)
 # Its types name those of pandas, which is not there.
 _library: Any = ir_measures
 _PARSED = [ir_measures.parse_measure(name) for name in MEASURES]
-RESAMPLES = 5_000
-_SEED = 7
-_CHUNK = 500
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean with its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def half_width(self) -> float:
-        """Of the interval."""
-        return (self.high - self.low) / 2
 
 
 @dataclass(frozen=True)
@@ -70,23 +54,6 @@ def measure(questions: Sequence[Question], rankings: Rankings) -> Measured:
         values[str(found.measure)][place[found.query_id]] = found.value
     answered = sum(one.question_id in rankings for one in questions)
     return Measured(values, answered / len(questions) if questions else 0.0)
-
-
-def interval(values: NDArray[np.float64], *, resamples: int = RESAMPLES, seed: int = _SEED) -> Estimate:
-    """95 % percentile interval of the mean by the bootstrap (Efron 1979; for retrieval Sakai 2006), seeded.
-
-    Of paired differences it is the paired bootstrap.
-    """
-    draw = np.random.default_rng(seed)
-    count = len(values)
-    means = np.concatenate(
-        [
-            values[draw.integers(0, count, size=(min(_CHUNK, resamples - done), count))].mean(axis=1)
-            for done in range(0, resamples, _CHUNK)
-        ]
-    )
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Estimate(float(values.mean()), float(low), float(high))
 
 
 def difference(one: Measured, other: Measured, name: str) -> Estimate:

@@ -14,11 +14,11 @@ from services.evaluation.retrieval.measures import (
     PRECISION,
     RECALL_10,
     RECALL_100,
-    RESAMPLES,
 )
 from services.evaluation.retrieval.stages import LEGS, TRIVIAL
 from services.evaluation.retrieval.targets import Verdict, best_leg, gain
 from services.evaluation.retrieval.trial import TOP_K, Trial
+from services.evaluation.statistics import RESAMPLES
 
 _COLUMNS = (NDCG, RECALL_10, RECALL_100, MRR, PRECISION, FIRST)
 _INTRODUCTION = """# Quality of retrieval

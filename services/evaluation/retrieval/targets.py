@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from services.evaluation.retrieval import identifiers
-from services.evaluation.retrieval.measures import FIRST, NDCG, Estimate, difference
+from services.evaluation.retrieval.measures import FIRST, NDCG, difference
 from services.evaluation.retrieval.stages import BM25, HYBRID, LEGS, RERANKED
 from services.evaluation.retrieval.trial import Trial
+from services.evaluation.statistics import Estimate
 
 LEAST_COVERAGE = 0.95
 _GAIN = 1.04

@@ -1,0 +1,1 @@
+"""The model that judges, its prompts, its cache and its budget."""

@@ -1,0 +1,1 @@
+"""How good one answer is, metric by metric."""

@@ -1,0 +1,1 @@
+"""Were the right tools called, with the right arguments?"""
