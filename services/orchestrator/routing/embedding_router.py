@@ -1,7 +1,6 @@
 """Routes by examples: an embedding of the question, a linear head, and reviewed queries that fit word for word."""
 
 import asyncio
-import contextlib
 import json
 import logging
 import re
@@ -17,15 +16,16 @@ from services.orchestrator.model import ToolCall
 from services.orchestrator.query_shape import leans_on_history
 from services.orchestrator.results import Degraded
 from services.orchestrator.routing import metrics
-from services.orchestrator.routing.calibration import Calibration, committed
+from services.orchestrator.routing.choice import Calibration, committed
 from services.orchestrator.routing.encoder import QueryEncoder
-from services.orchestrator.routing.examples import NONE
+from services.orchestrator.routing.follow_up import Fit, fit, goes_on, varied
+from services.orchestrator.routing.head import SEVERAL
 from services.orchestrator.routing.learning import Lessons
 from services.orchestrator.routing.reviewed import Reviewed
 from services.orchestrator.routing.router import Asked, Route
-from services.orchestrator.routing.segments import Segment, fitting, segment, segments
-from services.orchestrator.routing.slots import NotFilled
-from services.orchestrator.routing.wording import cleaned, document_search, parts, tokens
+from services.orchestrator.routing.segments import Piece, Segment, segments
+from services.orchestrator.routing.sums import is_sum
+from services.orchestrator.routing.wording import cleaned, document_search, fragments, parts, punctuated, tokens
 from services.orchestrator.tools import Tool
 from services.runtime.errors import ServiceError
 from services.runtime.expressions.folding import fold
@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 _MAX_CHARS = 2_000
 _MAX_WEB_CHARS = 400
+# A source that is not asked is the worst mistake: that none is needed may be wrong less often, in proportion.
+_NONE_RISK = 0.43
 _IN_COLLECTION = r"\b(?:collection|coleccion)\s+[\"'«“`]?{name}\b|\b{name}\s+collection\b|[\"'«“`]{name}[\"'»”`]"
 
 
@@ -46,6 +48,15 @@ class _Decided:
     outcome: str
 
 
+@dataclass(frozen=True)
+class _Heard:
+    """The question, its parts as it asks them one after another, and the fragments that tell what it is about."""
+
+    whole: Piece
+    parts: Sequence[Piece]
+    fragments: Sequence[Piece]
+
+
 class EmbeddingRouter:
     """See Router. What tells a tenant's questions apart is learned in the background, or with its first question."""
 
@@ -54,14 +65,19 @@ class EmbeddingRouter:
         encoder: QueryEncoder,
         tenants: TenantDirectory,
         *,
-        min_confidence: float = 0.85,
+        min_confidence: float = 0.65,
         today: Callable[[], date] = date.today,
         calibration: Calibration | None = None,
         retry_seconds: float = 3,
+        examples: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Below `min_confidence` it abstains. `retry_seconds`: after so long an encoder that failed is asked again."""
+        """Below `min_confidence` it abstains, from saying that no tool is needed a little sooner.
+
+        `retry_seconds`: until an encoder that failed is asked again. `examples`: questions by label for any company;
+        those of examples.yaml where there are none.
+        """
         self._encoder = encoder
-        self._lessons = Lessons(encoder, tenants, retry_seconds)
+        self._lessons = Lessons(encoder, tenants, retry_seconds, examples)
         self._min_confidence = min_confidence
         self._today = today
         self._calibration = calibration or committed()
@@ -98,57 +114,64 @@ class EmbeddingRouter:
             return _abstained(Route(), "unsure", "the question has no words")
         learned = await self._lessons.of(asked.tenant_id, asked.tools)
         question = cleaned(asked.question)
-        pieces = parts(question)
-        texts = [question, *(pieces if len(pieces) > 1 else ())]
-        encoded = await self._encoder.encode(texts, seconds)
+        if is_sum(question):
+            return _Decided(Route(confidence=1.0, reason="the question is a sum"), "no_tool")
+        pieces, smallest = parts(question), fragments(question)
+        texts = [question, *pieces, *smallest]
+        spoken = list(dict.fromkeys(punctuated(text) for text in texts))
+        encoded = await self._encoder.encode(spoken, seconds)
         self._lessons.met(encoded.model)
         if encoded.model != learned.model:
             return _unavailable("the embedding model has just changed")
         if not np.isfinite(encoded.vectors).all():
             return _unavailable("the embedding model gives no numbers")
-        scored = [
-            segment(text, learned.head.scores(text, vector))
-            for text, vector in zip(texts, encoded.vectors, strict=True)
-        ]
-        return self._decided(asked, learned.reviewed, scored)
+        scores = dict(zip(spoken, learned.head.scores(spoken, encoded.vectors), strict=True))
+        whole, *smaller = [Piece(text, scores[punctuated(text)]) for text in texts]
+        heard = _Heard(whole, smaller[: len(pieces)], smaller[len(pieces) :])
+        return self._decided(asked, learned.reviewed, heard)
 
-    def _decided(self, asked: Asked, reviewed: Mapping[str, Reviewed], scored: Sequence[Segment]) -> _Decided:
-        whole = scored[0]
+    def _decided(self, asked: Asked, reviewed: Mapping[str, Reviewed], heard: _Heard) -> _Decided:
+        question = heard.whole.text
         usable = [one for name, one in reviewed.items() if name in asked.tools]
-        fit = self._fit(usable, whole.text)
-        found = [(fitting(whole), fit)] if fit else [(one, None) for one in segments(whole, scored[1:])]
-        found = [
-            (one, call or (self._fit(usable, one.text) if one.label == "sql_query" else None)) for one, call in found
-        ]
-        confidence = min(self._calibration.confidence(one.lead, fits=one.fits) for one, _ in found)
-        names = [call[0] if call else one.label for one, call in found if one.label != NONE]
-        route = Route(confidence=confidence, scores=_scores(scored), tools=tuple(names))
-        if confidence < self._min_confidence:
+        leans = bool(asked.history) and leans_on_history(question)
+        call = fit(usable, question, self._today())
+        if call is None and leans:
+            call = varied(usable, asked.history, asked.question, self._today())
+            leans = call is None
+        if call:
+            confidence, found = self._calibration.fits, [(Segment(question, "sql_query"), call)]
+        else:
+            confidence, found = self._parted(heard, usable)
+        names = [call.name if call else one.label for one, call in found]
+        route = Route(confidence=confidence, scores=_scores(heard), tools=tuple(names))
+        if confidence < least_confidence(self._min_confidence, none=not names):
             said = ", ".join(f"{name} {score:.2f}" for name, score in list(route.scores.items())[:2])
             return _abstained(route, "unsure", f"the router is not sure ({said})")
+        if leans if names else goes_on(asked.history, question):
+            # What it needs is not to be seen in its own words.
+            return _abstained(replace(route, tools=()), "follow_up", "the question leans on the conversation")
         if not names:
             return _Decided(replace(route, reason="the question needs no tool"), "no_tool")
-        if asked.history and leans_on_history(whole.text):
-            return _abstained(route, "follow_up", "the question leans on the conversation")
-        calls: list[ToolCall] = []
-        for one, call in found:
-            arguments = call[1] if call else _arguments(one, whole.text, asked.tools)
-            name = call[0] if call else one.label
-            if name not in asked.tools:
-                return _abstained(route, "missing", f"there is no tool `{name}`, which the question needs")
-            if arguments is None:
-                return _abstained(route, "arguments", f"{name}: the model has to write its arguments")
-            calls.append(ToolCall(f"route_{len(calls) + 1}", name, json.dumps(arguments, ensure_ascii=False)))
-        reason = ", ".join(f"{name} ({confidence:.2f})" for name in names)
-        return _Decided(replace(route, calls=tuple(calls), reason=reason), "calls")
+        return _with_calls(route, found, question, asked.tools)
 
-    def _fit(self, usable: Sequence[Reviewed], text: str) -> tuple[str, Mapping[str, Any]] | None:
-        """The one reviewed query that says every word of the text, with its arguments."""
-        found: list[tuple[str, Mapping[str, Any]]] = []
-        for one in usable:
-            with contextlib.suppress(NotFilled):
-                found.append((one.name, one.fit(text, self._today())))
-        return found[0] if len(found) == 1 else None
+    def _parted(self, heard: _Heard, usable: Sequence[Reviewed]) -> tuple[float, list[tuple[Segment, Fit | None]]]:
+        """How sure it is of the tools, and what of the question is for each, with the reviewed query that says it."""
+        fits = {one.text: fit(usable, one.text, self._today()) for one in heard.parts} if len(heard.parts) > 1 else {}
+        if any(fits.values()):
+            # What that part needs is known, so that the others are questions of their own.
+            choices = [self._calibration.choose(one.scores, []) for one in heard.parts if not fits[one.text]]
+            labels = frozenset(("sql_query",)).union(*(one.labels for one in choices))
+            confidence = min(self._calibration.fits, *(one.confidence for one in choices), 1.0)
+        else:
+            choice = self._calibration.choose(heard.whole.scores, [one.scores for one in heard.fragments])
+            labels, confidence = choice.labels, choice.confidence
+        found = segments(heard.whole, heard.parts, labels) if labels else []
+        return confidence, [(one, fits.get(one.text) if one.label == "sql_query" else None) for one in found]
+
+
+def least_confidence(min_confidence: float, *, none: bool) -> float:
+    """What a decision must have; `none`: that no tool is needed."""
+    return 1 - _NONE_RISK * (1 - min_confidence) if none else min_confidence
 
 
 def _abstained(route: Route, outcome: str, reason: str) -> _Decided:
@@ -160,9 +183,27 @@ def _unavailable(reason: str) -> _Decided:
     return _Decided(Route(abstained=True, reason=reason, degraded=(lost,)), "unavailable")
 
 
-def _scores(scored: Sequence[Segment]) -> Mapping[str, float]:
+def _with_calls(
+    route: Route, found: Sequence[tuple[Segment, Fit | None]], question: str, tools: Mapping[str, Tool]
+) -> _Decided:
+    """The route with the calls; abstains where a tool is missing, or only the model can write its arguments."""
+    calls: list[ToolCall] = []
+    for one, call in found:
+        arguments = call.arguments if call else _arguments(one, question, tools)
+        name = call.name if call else one.label
+        if name not in tools:
+            return _abstained(route, "missing", f"there is no tool `{name}`, which the question needs")
+        if arguments is None:
+            return _abstained(route, "arguments", f"{name}: the model has to write its arguments")
+        calls.append(ToolCall(f"route_{len(calls) + 1}", name, json.dumps(arguments, ensure_ascii=False)))
+    reason = ", ".join(f"{name} ({route.confidence:.2f})" for name in route.tools)
+    return _Decided(replace(route, calls=tuple(calls), reason=reason), "calls")
+
+
+def _scores(heard: _Heard) -> Mapping[str, float]:
     """The best score of each label over the question and its parts, the best one first."""
-    best = {name: max(one.scores[name] for one in scored) for name in scored[0].scores}
+    scored = (heard.whole, *heard.parts)
+    best = {name: max(one.scores[name] for one in scored) for name in heard.whole.scores if name != SEVERAL}
     return {name: round(best[name], 3) for name in sorted(best, key=lambda name: -best[name])}
 
 

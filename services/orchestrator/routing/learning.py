@@ -9,17 +9,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from services.orchestrator.routing.encoder import Floats, QueryEncoder
-from services.orchestrator.routing.examples import examples_of, foreign
+from services.orchestrator.routing.encoder import Encoded, Floats, QueryEncoder
+from services.orchestrator.routing.examples import IMPORTANCE, built_in, examples_of, foreign
 from services.orchestrator.routing.head import Head, learn
 from services.orchestrator.routing.reviewed import Reviewed, reviewed
+from services.orchestrator.routing.shipped import Shipped, committed
+from services.orchestrator.routing.wording import punctuated
 from services.orchestrator.tools import Tool
 from services.runtime import tasks
 from services.runtime.errors import ServiceError
 from services.runtime.tenants import Tenant, TenantDirectory
 
 _BATCH_TEXTS, _BATCH_SECONDS = 32, 10.0
-_MAX_TENANTS, _MAX_VECTORS = 1_000, 50_000
+_MAX_TENANTS, _MAX_VECTORS = 500, 50_000
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,22 @@ class Learned:
 class Lessons:
     """Learns. The vectors of examples are kept, so that a tenant costs its own examples only."""
 
-    def __init__(self, encoder: QueryEncoder, tenants: TenantDirectory, retry_seconds: float = 3) -> None:
-        """`retry_seconds`: after so long an encoder that failed is asked again."""
+    def __init__(
+        self,
+        encoder: QueryEncoder,
+        tenants: TenantDirectory,
+        retry_seconds: float = 3,
+        examples: Mapping[str, Sequence[str]] | None = None,
+        shipped: Shipped | None = None,
+    ) -> None:
+        """`retry_seconds`: until an encoder that failed is asked again. `examples`: by label, for any company.
+
+        `shipped`: vectors that are known beforehand, if the encoder's model is theirs; else those of the package.
+        """
+        self._examples = built_in() if examples is None else examples
+        self._ours = [punctuated(text) for texts in self._examples.values() for text in texts]
+        self._shared: Floats | None = None
+        self._shipped = committed() if shipped is None else shipped
         self._encoder = encoder
         self._retry_seconds = retry_seconds
         self._tenants = tenants
@@ -81,7 +97,7 @@ class Lessons:
     def met(self, model: str) -> None:
         """Notes which model made a question's vector: what was learned from another one is of no use."""
         if model != self._model:
-            self._model = model
+            self._model, self._shared = model, None
             self._vectors.clear()
 
     async def close(self) -> None:
@@ -100,10 +116,14 @@ class Lessons:
             self._failed = time.monotonic() + self._retry_seconds, error
 
     async def _learn(self, tenant_id: str, tenant: Tenant | None, others: Mapping[str, str]) -> Learned:
-        examples = examples_of(tenant, others)
+        examples = examples_of(tenant, others, self._examples)
         labels, texts = [label for label, _ in examples], [text for _, text in examples]
-        vectors = await self._encoded(texts)
-        head = await asyncio.to_thread(learn, texts, vectors, labels)
+        vectors = await self._encoded([punctuated(text) for text in texts])
+        # Ours are the first, and one block in memory for all tenants.
+        if self._shared is None:
+            self._shared = vectors[: len(self._ours)].copy()
+        blocks = [self._shared, vectors[len(self._ours) :].copy()]
+        head = await asyncio.to_thread(learn, texts, blocks, labels, importance=IMPORTANCE)
         queries = {
             name: reviewed(name, query, source)
             for source in (tenant.sql if tenant else ())
@@ -116,15 +136,29 @@ class Lessons:
 
     async def _encoded(self, texts: Sequence[str]) -> Floats:
         """Vectors of all texts. What was encoded before a failure stays known."""
+        if any(text not in self._vectors for text in self._ours):
+            await self._unpack()
         missing = list(dict.fromkeys(text for text in texts if text not in self._vectors))
         for start in range(0, len(missing), _BATCH_TEXTS):
             batch = missing[start : start + _BATCH_TEXTS]
-            encoded = await self._encoder.encode(batch, _BATCH_SECONDS)
-            self.met(encoded.model)
-            self._vectors.update(zip(batch, encoded.vectors, strict=True))
+            self._know(batch, await self._encoder.encode(batch, _BATCH_SECONDS))
         if any(text not in self._vectors for text in texts):  # the model changed on the way
             return await self._encoded(texts)
         vectors = np.stack([self._vectors[text] for text in texts])
         while len(self._vectors) > _MAX_VECTORS:
             self._vectors.popitem(last=False)
         return vectors
+
+    async def _unpack(self) -> None:
+        """Takes the vectors that ship with the product, if the encoder shows that they are its own."""
+        probes = self._shipped.probes([text for text in self._ours if text not in self._vectors])
+        if not probes:
+            return
+        encoded = await self._encoder.encode(probes, _BATCH_SECONDS)
+        self._know(probes, encoded)
+        if self._shipped.agrees(probes, encoded):
+            self._vectors.update(self._shipped.of([text for text in self._ours if text not in self._vectors]))
+
+    def _know(self, texts: Sequence[str], encoded: Encoded) -> None:
+        self.met(encoded.model)
+        self._vectors.update(zip(texts, encoded.vectors, strict=True))

@@ -1,6 +1,7 @@
 """Whether a reviewed query answers a question to the letter: every word of it must be said by the query."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -23,6 +24,11 @@ _LISTS = re.compile(
     r"(?P<noun>\w+)"
 )
 _TAKEN = "\0"
+_VARIES = re.compile(
+    r"^\W*(?:y|e|o|and|or|then|what about|how about|qu[ée] hay de)\b(?:\s+(?:(?:what|how) about|qu[ée] hay de)\b)?",
+    re.I,
+)
+_WANTS_ROWS = re.compile(r"\b(?:which|who|whose|cuales|quien|quienes|list|lista|enumera|why|por que)\b")
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,18 @@ class Reviewed:
         self._check_words(question, filling)
         return filling.arguments
 
+    def vary(self, question: str, today: date) -> Mapping[str, Any]:
+        """The arguments that a question gives which only varies another one of this query (`and in 2024?`).
+
+        Raises NotFilled where it gives none, or says what the query cannot.
+        """
+        rest = _VARIES.sub("", question)
+        filling = fill(rest, self.slots, today, self.nouns, partly=True)
+        if not filling.arguments or _WANTS_ROWS.search(fold(rest)):
+            raise NotFilled("the question does not vary the one before")
+        self._check_words(rest, filling, about_it=True)
+        return filling.arguments
+
     def _check_kind(self, question: str) -> None:
         """`which contracts` wants a list, `how many contracts` a number."""
         lists = any(stems(match["noun"]) & self.entities for match in _LISTS.finditer(fold(question)))
@@ -59,13 +77,14 @@ class Reviewed:
         if counted and not self.counts and not self.sums:
             raise NotFilled(f"`{self.name}` gives rows, the question wants a number")
 
-    def _check_words(self, question: str, filling: Filling) -> None:
+    def _check_words(self, question: str, filling: Filling, *, about_it: bool = False) -> None:
+        """`about_it`: that the question is about the query's tables is known already."""
         known, text = word_lists(), list(question)
         for start, end in filling.spans:
             text[start:end] = _TAKEN * (end - start)
         left = tokens("".join(text).replace(_TAKEN, " "))
         rest = "".join(text)
-        named = False
+        named = about_it
         for index, (word, _, end) in enumerate(left):
             follower = left[index + 1] if index + 1 < len(left) else None
             if word in known["grouping"]:
@@ -96,13 +115,14 @@ def reviewed(name: str, query: VerifiedQuery, source: SqlSource) -> Reviewed:
     columns = {
         column: about for table in tables.values() for column, about in table.columns.items() if column in identifiers
     }
+    alike = Counter(column for table in tables.values() for column in table.columns)
     said = [name.replace("_", " "), _NOT_FOR.sub("", query.description), *(one.question for one in query.examples)]
     said += [parameter.description for parameter in query.parameters.values()]
     of_tables = [_ASIDE.sub("", one.description) for one in tables.values()] + [one.replace("_", " ") for one in tables]
     said += [*of_tables, *(_ASIDE.sub("", one.description) for one in columns.values())]
     nouns = frozenset(word for word, _, _ in tokens(" ".join(of_tables))) - word_lists()["fillers"]
     slots = [
-        _slot(parameter, query, compared.get(number), columns)
+        _slot(parameter, query, compared.get(number), columns, alike)
         for number, parameter in enumerate(query.parameters, start=1)
     ]
     return Reviewed(
@@ -111,10 +131,16 @@ def reviewed(name: str, query: VerifiedQuery, source: SqlSource) -> Reviewed:
         stems_of(" ".join(said)) - stems_of(" ".join(_LIMITING)),
         frozenset(stem for noun in nouns for stem in stems(noun)),
         nouns,
-        bool(_COUNTS.search(query.sql)),
+        bool(_COUNTS.search(query.sql)) or _asks_how_many(query),
         bool(_SUMS.search(query.sql)),
         bool(_GROUPS.search(query.sql)),
     )
+
+
+def _asks_how_many(query: VerifiedQuery) -> bool:
+    """Whether its reviewer has it answer such questions: `how many units are in stock` is a sum."""
+    said = (word for one in query.examples for word, _, _ in tokens(one.question))
+    return any(word in word_lists()["counting"] for word in said)
 
 
 # They must be said by a parameter; in a description they limit something else.
@@ -124,13 +150,24 @@ _LIMITING = (
 ).split()
 
 
-def _slot(name: str, query: VerifiedQuery, compared: Comparison | None, columns: Mapping[str, Any]) -> Slot:
+def _slot(
+    name: str,
+    query: VerifiedQuery,
+    compared: Comparison | None,
+    columns: Mapping[str, Any],
+    alike: Mapping[str, int],
+) -> Slot:
+    """`alike`: how many tables have a column of that name."""
     parameter = query.parameters[name]
-    column = columns.get(compared.column) if compared else None
+    column_name = compared.column if compared else ""
+    column = columns.get(column_name)
     values = {value: list(names) for value, names in parameter.values.items()}
+    if not values and column is not None and alike[column_name] == 1 and parameter.type.startswith("text"):
+        values = {value: list[str]() for value in column.values}
     for value, names in values.items():
         if column is not None and value in column.values:
             names += [one.strip() for one in re.split(r"[;,]", column.values[value]) if one.strip()]
+    called = " ".join((name.replace("_", " "), parameter.description, column.description if column else ""))
     return Slot(
         name,
         parameter.type,
@@ -139,4 +176,5 @@ def _slot(name: str, query: VerifiedQuery, compared: Comparison | None, columns:
         column.unit if column is not None else "",
         (parameter.minimum, parameter.maximum),
         parameter.default is None,
+        frozenset(stem for word, _, _ in tokens(called) if word not in word_lists()["fillers"] for stem in stems(word)),
     )

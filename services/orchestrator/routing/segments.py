@@ -1,54 +1,54 @@
-"""The parts of a question by what they need: neighbours that need the same are one."""
+"""Which part of a question is for which tool: neighbours for the same tool are one."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from services.orchestrator.query_shape import leans_on_history
 from services.orchestrator.routing.examples import NONE
+from services.orchestrator.routing.head import SEVERAL
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the question and its scores by label."""
+
+    text: str
+    scores: Mapping[str, float]
+
+    @property
+    def label(self) -> str:
+        """The best one."""
+        return max((name for name in self.scores if name != SEVERAL), key=lambda name: self.scores[name])
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of the question. `lead`: how far `label` is before the second best. `fits`: see Calibration."""
+    """What of the question is for one tool. `leans`: only the whole question says what is meant."""
 
     text: str
     label: str
-    lead: float
-    scores: Mapping[str, float]
     leans: bool = False
-    fits: bool = False
 
 
-def segment(text: str, scores: Mapping[str, float]) -> Segment:
-    """The segment with its best label."""
-    best, second = sorted(scores, key=lambda one: -scores[one])[:2]
-    return Segment(text, best, scores[best] - scores[second], scores)
+def segments(whole: Piece, pieces: Sequence[Piece], labels: AbstractSet[str]) -> list[Segment]:
+    """A segment for each of the tools, in the order of the question.
 
-
-def fitting(whole: Segment) -> Segment:
-    """The question as one that a reviewed query says word for word, whatever its kind seems to be."""
-    ours = whole.scores.get("sql_query", 0.0)
-    others = max((score for label, score in whole.scores.items() if label != "sql_query"), default=0.0)
-    return replace(whole, label="sql_query", lead=ours - others, fits=True)
-
-
-def segments(whole: Segment, pieces: Sequence[Segment]) -> list[Segment]:
-    """What the question needs, in its order: itself where all of it needs the same.
-
-    A greeting or an instruction beside a question needs nothing by itself.
+    A greeting or an instruction beside a question needs nothing by itself. Where the parts do not say all tools, each
+    gets the whole question.
     """
-    needed = [piece for piece in pieces if piece.label != NONE] if len(pieces) > 1 else []
-    if len({piece.label for piece in needed}) < 2:
-        if needed and needed[0].label != whole.label:
-            surest = max((whole, *needed), key=lambda one: one.lead)
-            return [replace(whole, label=surest.label, lead=surest.lead)]
-        return [whole]
-    joined: list[Segment] = []
-    for index, piece in enumerate(needed):
-        if joined and joined[-1].label == piece.label:
-            last = joined[-1]
-            joined[-1] = replace(last, text=f"{last.text} {piece.text}", lead=min(last.lead, piece.lead))
+    if len(labels) == 1:
+        return [Segment(whole.text, label) for label in labels]
+    joined: dict[str, Segment] = {}
+    for index, piece in enumerate(pieces if len(pieces) > 1 else ()):
+        label = piece.label
+        if label == NONE:
+            continue
+        if label in joined:
+            joined[label] = replace(joined[label], text=f"{joined[label].text} {piece.text}")
         else:
             # `… and what do they say about it`: only the whole question says who they are.
-            joined.append(replace(piece, leans=index > 0 and leans_on_history(piece.text)))
-    return joined
+            joined[label] = Segment(piece.text, label, index > 0 and leans_on_history(piece.text))
+    if joined.keys() == labels:
+        return list(joined.values())
+    return [Segment(whole.text, label, leans=True) for label in sorted(labels, key=lambda one: -whole.scores[one])]

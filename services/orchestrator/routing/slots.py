@@ -1,5 +1,6 @@
 """Typed slots: what a question says for each parameter of a reviewed query. What it does not say is never guessed."""
 
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -16,6 +17,9 @@ from services.runtime.expressions.quantities import Quantity, comparisons, quant
 _LONGEST_CODE = 2
 _LOWER, _UPPER = (">", ">="), ("<", "<=")
 _CURRENCIES = ("EUR", "USD", "GBP")
+_QUOTATION = re.compile(r"[\"“«]\s*(?P<text>[^\"“”«»]{1,80}?)\s*[\"”»]")
+# `of the supplier named "…"`.
+_WORDS_BEFORE = 3
 # A thousand periods are no question.
 _MAX_CHARS = 2_000
 
@@ -29,7 +33,7 @@ class Slot:
     """A parameter. `operator`: how the statement compares a column with it, `limit` for LIMIT.
 
     `values`: the only ones, each with what stands for it. `unit`: ISO currency or `%`, where it is known. `bounds`:
-    smallest and largest number, or first and last day.
+    smallest and largest number, or first and last day. `about`: stems of what it is called.
     """
 
     name: str
@@ -39,6 +43,7 @@ class Slot:
     unit: str = ""
     bounds: tuple[Any, Any] = (None, None)
     required: bool = True
+    about: frozenset[str] = frozenset()
 
     @property
     def kind(self) -> str:
@@ -64,15 +69,22 @@ class Filling:
     spans: Sequence[tuple[int, int]]
 
 
-def fill(question: str, slots: Sequence[Slot], today: date, nouns: Set[str] = frozenset()) -> Filling:
+def fill(
+    question: str, slots: Sequence[Slot], today: date, nouns: Set[str] = frozenset(), *, partly: bool = False
+) -> Filling:
     """The arguments that `question` gives; parameters with a default may be left out. Raises NotFilled.
 
-    `nouns`: folded words that stand for what is asked about, and for no value: `pagos` is not `pagado`.
+    `nouns`: folded words that stand for what is asked about, and for no value: `pagos` is not `pagado`. `partly`: what
+    the question does not say is known from elsewhere.
     """
     if len(question) > _MAX_CHARS:
         raise NotFilled("the question is too long")
     found: dict[str, Any] = {}
     spans: list[tuple[int, int]] = []
+    quoted = _fill_quotations(question, [one for one in slots if one.kind == "text"], found)
+    for start, end in quoted:
+        question = question[:start] + " " * (end - start) + question[end:]
+    spans += quoted
     periods = date_ranges(question, today)
     _fill_dates(periods, [one for one in slots if one.kind == "date"], today, found)
     spans += [(one.start, one.end) for one in periods]
@@ -80,7 +92,7 @@ def fill(question: str, slots: Sequence[Slot], today: date, nouns: Set[str] = fr
     spans += _fill_values(question, spans, [one for one in slots if one.kind == "one of"], nouns, found)
     spans += _fill_texts(question, spans, [one for one in slots if one.kind == "text"], found)
     for slot in slots:
-        if slot.required and slot.name not in found:
+        if slot.required and slot.name not in found and not partly:
             raise NotFilled(f"the question does not say `{slot.name}`")
     return Filling(found, spans)
 
@@ -239,7 +251,7 @@ def _alike(
 def _fill_texts(
     question: str, taken: Sequence[tuple[int, int]], slots: Sequence[Slot], found: dict[str, Any]
 ) -> list[tuple[int, int]]:
-    """Codes such as CT-2025-0091: the only free text that is surely meant as it is written."""
+    """Codes such as CT-2025-0091: free text that is surely meant as it is written, like quotations."""
     spans: list[tuple[int, int]] = []
     codes: list[str] = []
     for code in identifiers(question):
@@ -247,12 +259,30 @@ def _fill_texts(
         if start >= 0 and _is_free(start, taken):
             spans.append((start, start + len(code)))
             codes.append(code)
-    if not codes or not slots:
+    rest = [one for one in slots if one.name not in found]
+    if not codes or not rest:
         return []
-    slot = _only(slots, "code")
+    slot = _only(rest, "code")
     if slot.operator != "=" or (len(codes) > 1 and not slot.type.endswith("[]")):
         raise NotFilled(f"the question names several values of `{slot.name}`")
     found[slot.name] = codes if slot.type.endswith("[]") else codes[0]
+    return spans
+
+
+def _fill_quotations(question: str, slots: Sequence[Slot], found: dict[str, Any]) -> list[tuple[int, int]]:
+    """`the supplier "Talleres Ruiz"`: the words before the quotation say which parameter it is for."""
+    spans: list[tuple[int, int]] = []
+    for match in _QUOTATION.finditer(question):
+        before = [word for word, _, _ in tokens(question[: match.start()])][-_WORDS_BEFORE:]
+        named = frozenset(stem for word in before if word not in word_lists()["fillers"] for stem in stems(word))
+        wanted = [one for one in slots if one.operator == "=" and one.about & named]
+        if not wanted:
+            continue
+        slot = _only(wanted, "quotation")
+        if slot.name in found:
+            raise NotFilled(f"the question names several values of `{slot.name}`")
+        found[slot.name] = [match["text"]] if slot.type.endswith("[]") else match["text"]
+        spans.append(match.span())
     return spans
 
 

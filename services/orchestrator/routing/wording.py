@@ -35,12 +35,26 @@ _ASKS = (
     r"(?:(?:in|for|with|by|to|on|of|from|en|con|para|por|de|a)\s+)?(?:what|which|how|who|whose|when|where|why|does|do|"
     r"qu[ée]|cu[áa]l(?:es)?|cu[áa]nt[oa]s?|qui[ée]n(?:es)?|c[óo]mo|cu[áa]ndo|d[óo]nde)\b"
 )
+_ASKING = re.compile(rf"¿?(?:{_ASKS}|(?:is|are|can|may|has|have|did|es|hay|puedo|se)\b)", re.IGNORECASE)
+_SPANISH_ASKING = re.compile(
+    r"(?:(?:en|con|para|por|de|a)\s+)?(?:qu|cu|c[óo]mo|d[óo]nde|es|hay|puedo|se)", re.IGNORECASE
+)
 _NEXT = re.compile(
     rf"(?:[,;]?\s+(?:and|y|e|as well as|así como|además de|also|plus)\s+|[,;]\s+)(?={_ASKS})|(?<=[?!])\s+(?=\W*\w)"
     r"|(?<=[^\W\d]{2}\.)\s+(?=[A-ZÁÉÍÓÚÑ¿¡])",
     re.IGNORECASE,
 )
 _MAX_PARTS = 4
+# Where another source may begin, be it in the middle of a sentence: `more than what we agreed`, `según la norma`.
+_JOINT = re.compile(
+    r"\s*[,;:?!]\s+(?:(?:and|y|e|but|pero|plus)\s+)?|\s+[-–—]\s+|\s+(?:and|y|e|plus|vs\.?|versus|but|pero|"
+    r"además de|as well as|compared (?:with|to)|against|frente a|than (?:what|the|that|those)|"
+    r"(?:de )?(?:lo|la|los|las|del|el) que|"
+    r"que(?= (?:el|la|los|las|nuestr\w+|marca|fija|prevé|establece|exige|permite))|"
+    r"with (?:the|our|what)|con (?:el|la|lo|los|las)|según|according to|\+|going by|under (?:the|our))\s+",
+    re.IGNORECASE,
+)
+_MAX_FRAGMENTS, _LEAST_WORDS = 5, 2
 # Passages wanted where one search must show what many documents have.
 WIDE_TOP_K = 20
 
@@ -81,6 +95,14 @@ def cleaned(question: str) -> str:
     return opened if _WORD.search(opened) else text
 
 
+def punctuated(text: str) -> str:
+    """The text as the examples are written: people type with and without capitals and marks, and mean the same."""
+    text = text[:1].upper() + text[1:]
+    if not _ASKING.match(text) or text.endswith(("!", ".", ":")):
+        return text
+    return f"{'¿' if _SPANISH_ASKING.match(text) else ''}{text.rstrip('?')}?"
+
+
 def document_search(question: str, text: str = "") -> dict[str, Any]:
     """Arguments of a document search for `text`, a part of the question: wide where many documents are asked about.
 
@@ -95,3 +117,10 @@ def parts(question: str) -> list[str]:
     pieces = [piece.strip(" ,;") for piece in _NEXT.split(question, maxsplit=_MAX_PARTS - 1)]
     found = [piece for piece in pieces if _WORD.search(piece)]
     return found or [question]
+
+
+def fragments(question: str) -> list[str]:
+    """Smaller than its parts, and not always sentences, for telling what it is about. None where there is no joint."""
+    pieces = [piece.strip(" ¿?¡!.,;:") for piece in _JOINT.split(question)]
+    found = [piece for piece in pieces if len(_WORD.findall(piece)) >= _LEAST_WORDS]
+    return found[:_MAX_FRAGMENTS] if len(found) > 1 else []

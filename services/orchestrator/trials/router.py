@@ -1,7 +1,8 @@
-"""How well the router chooses: `python -m services.orchestrator.trials.router [--questions dev] [--calibrate]`.
+"""How well the router chooses: `python -m services.orchestrator.trials.router [--questions NAME] [--calibrate]`.
 
-Prints a table in Markdown. `--calibrate` fits the confidence on examples and development questions (Platt 1999) and
-writes calibration.yaml; it needs scipy (group evaluation) and minutes. `--bfcl FOLDER` prints the choice by description
+Prints a table in Markdown. `--calibrate` fits the confidence on examples and development questions (choice.py) and
+writes calibration.yaml; it needs scipy (group evaluation) and minutes. `--vectors` writes the vectors of the examples,
+which must be done whenever these change, and nothing else. `--bfcl FOLDER` prints the choice by description
 only, on BFCL's questions, and nothing else.
 """
 
@@ -16,10 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from services.orchestrator.routing.calibration import Calibration
+from services.orchestrator.routing import shipped
+from services.orchestrator.routing.choice import Calibration
 from services.orchestrator.routing.embedding_router import EmbeddingRouter
 from services.orchestrator.routing.encoder import Encoded, QueryEncoder
+from services.orchestrator.routing.examples import examples_of
 from services.orchestrator.routing.router import Asked, Route
+from services.orchestrator.routing.wording import punctuated
 from services.orchestrator.tool_maker import default_descriptions
 from services.orchestrator.trials import router_bfcl, router_calibration
 from services.orchestrator.trials.embedding_process import embedding
@@ -28,9 +32,11 @@ from services.runtime.tenants import TenantDirectory
 
 # The day on which the questions are asked.
 TODAY = date(2026, 7, 15)
-MIN_CONFIDENCE = 0.85
+MIN_CONFIDENCE = 0.65
 _ROOT = Path(__file__).parents[3]
-_CALIBRATION = _ROOT / "services" / "orchestrator" / "routing" / "calibration.yaml"
+_QUESTIONS = _ROOT / "tests" / "data" / "routing"
+_ROUTING = _ROOT / "services" / "orchestrator" / "routing"
+_CALIBRATION = _ROUTING / "calibration.yaml"
 _BINS = 5
 
 
@@ -67,19 +73,23 @@ async def run(
     router = EmbeddingRouter(
         timed, tenants, min_confidence=MIN_CONFIDENCE, today=lambda: TODAY, calibration=calibration
     )
-    tenant = tenants.all()["demo"]
-    tools = tools_of(tenant)
-    await router.route(Asked("demo", "hello", tools), 120)  # it learns first
-    timed.seconds.clear()
+    names = dict.fromkeys(case.tenant for case in cases)
+    tools = {name: tools_of(tenants.all().get(name)) for name in names}
+    for name in names:
+        await router.route(Asked(name, "hello", tools[name]), 120)  # it learns first
     judged: list[Judged] = []
     whole: list[float] = []
+    encoding: list[float] = []
     for case in cases:
+        timed.seconds.clear()
         started = time.perf_counter()
-        route = await router.route(Asked("demo", case.question, tools), 10)
+        asked = Asked(case.tenant, case.question, tools[case.tenant], case.earlier)
+        route = await router.route(asked, 10)
         whole.append(time.perf_counter() - started)
+        encoding.append(sum(timed.seconds))  # a sum is not encoded
         judged.append(Judged(case, route, MIN_CONFIDENCE))
     await router.close()
-    return Trial(judged, whole, list(timed.seconds))
+    return Trial(judged, whole, encoding)
 
 
 async def baselines(encoder: QueryEncoder, cases: Sequence[Case]) -> Mapping[str, list[Judged]]:
@@ -107,6 +117,7 @@ def line(name: str, judged: Sequence[Judged], defaults: Mapping[str, Mapping[str
         _share([one.right for one in routed]),
         _share([not one.routed for one in judged]),
         _share([one.routed and one.right for one in none]),
+        _share([one.routed and not one.named for one in judged if one.case.calls]),
         f"{_share(arguments)} ({len(arguments)})" if arguments else "–",
         f"{_share(queries)} ({len(queries)})" if queries else "–",
         _share([one.right and one.routed for one in judged]),
@@ -149,15 +160,22 @@ def report(trial: Trial, others: Mapping[str, list[Judged]], defaults: Mapping[s
     groups |= {f"router, {name}": [one for one in judged if one.case.language == name] for name in ("es", "en")}
     strata = dict.fromkeys(one.case.stratum for one in judged)
     groups |= {f"router, {name}": [one for one in judged if one.case.stratum == name] for name in strata}
-    titles = ("", "questions", "tools right, of decided", "left to the model", "no tool right", "arguments right")
-    head = f"| {' | '.join((*titles, 'queries right', 'right of all'))} |"
+    titles = (
+        "",
+        "questions",
+        "tools right, of decided",
+        "left to the model",
+        "no tool right",
+        "tool needed, none seen",
+    )
+    head = f"| {' | '.join((*titles, 'arguments right', 'queries right', 'right of all'))} |"
     encoding = np.array(trial.encoding) * 1000
     own = np.array(trial.whole) * 1000 - encoding
     latency = [
         f"{name}: p50 {np.percentile(values, 50):.1f} ms, p95 {np.percentile(values, 95):.1f} ms"
         for name, values in (("with embedding", own + encoding), ("without", own))
     ]
-    rows = [head, "|---|---|---|---|---|---|---|---|"]
+    rows = [head, "|---|---|---|---|---|---|---|---|---|"]
     rows += [line(name, group, defaults) for name, group in {**groups, **others}.items()]
     rows += ["", *per_tool(judged), "", f"Expected calibration error {calibration_error(judged):.3f}.", *latency]
     return "\n".join(rows)
@@ -166,37 +184,58 @@ def report(trial: Trial, others: Mapping[str, list[Judged]], defaults: Mapping[s
 def wrong(judged: Sequence[Judged], defaults: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """A line for each question that is not right, for whoever improves the examples."""
     return [
-        f"{one.case.id} {one.case.question} | {one.named} for {one.case.tools} | {one.route.confidence:.2f} "
+        f"{one.case.id} {one.case.history[:1] or ''} {one.case.question} | {one.named} for {one.case.tools} | "
+        f"{one.route.confidence:.2f} "
         f"{one.route.reason} {dict(one.route.scores)} {[call.arguments_json for call in one.route.calls]}"
         for one in judged
         if not (one.routed and one.right and all(one.arguments(defaults)) and all(one.queries()))
     ]
 
 
+async def _write_vectors(encoder: QueryEncoder) -> None:
+    texts = list(dict.fromkeys(punctuated(text) for _, text in examples_of(None, {})))
+    vectors = await router_calibration.encoded(encoder, texts)
+    shipped.write(_ROUTING, texts, Encoded((await encoder.encode(texts[:1], 60)).model, vectors))
+
+
+def _write_calibration(made: Calibration) -> None:
+    kept = [text for text in _CALIBRATION.read_text(encoding="utf-8").splitlines() if text.startswith("#")]
+    lines = [*kept, f"fits: {made.fits}", "weights:", *(f"  {name}: {value}" for name, value in made.weights.items())]
+    _CALIBRATION.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 async def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="python -m services.orchestrator.trials.router", description=__doc__)
-    parser.add_argument("--questions", choices=("dev", "test"), default="test")
+    parser.add_argument(
+        "--questions", choices=("dev", "companies", "several", "follow_ups", "test", "several_test"), default="test"
+    )
     parser.add_argument("--calibrate", action="store_true", help="fit on the development questions, and write")
     parser.add_argument("--show", action="store_true", help="list what is not right (development only)")
+    parser.add_argument("--vectors", action="store_true", help="write the vectors of the examples, and end")
     parser.add_argument("--bfcl", type=Path, help="folder of BFCL's files")
     options = parser.parse_args()
-    tenants = TenantDirectory(_ROOT / "demo" / "tenant_files")
-    defaults = defaults_of(tenants.all()["demo"])
-    cases = read(_ROOT / "tests" / "data" / "routing" / f"{'dev' if options.calibrate else options.questions}.jsonl")
+    questions = "dev" if options.calibrate else options.questions
+    strangers = questions in ("companies", "several", "several_test")
+    tenants = TenantDirectory(_QUESTIONS / "tenants" if strangers else _ROOT / "demo" / "tenant_files")
+    defaults = defaults_of(*tenants.all().values())
+    cases = read(_QUESTIONS / f"{questions}.jsonl")
     async with embedding() as encoder:
         if options.bfcl:
             print(await router_bfcl.report(encoder, options.bfcl))
             return
+        if options.vectors:
+            await _write_vectors(encoder)
+            return
         trial = await run(encoder, tenants, cases)
         if options.calibrate:
-            made = await router_calibration.fit(encoder, tenants.all()["demo"], cases, trial.judged)
-            kept = [text for text in _CALIBRATION.read_text(encoding="utf-8").splitlines() if text.startswith("#")]
-            values = [f"{name}: {value}" for name, value in vars(made).items()]
-            _CALIBRATION.write_text("\n".join([*kept, *values]) + "\n", encoding="utf-8")
-            trial = await run(encoder, tenants, cases, made)
+            others = [*read(_QUESTIONS / "companies.jsonl"), *read(_QUESTIONS / "several.jsonl")]
+            made = await router_calibration.fit(encoder, tenants.all()["demo"], [*cases, *others], trial.judged)
+            _write_calibration(made.calibration)
+            trial = await run(encoder, tenants, cases, made.calibration)
+            print("\n".join(made.report(MIN_CONFIDENCE)))
         print(report(trial, await baselines(encoder, cases), defaults))
-        if options.show and options.questions != "test":
+        if options.show and "test" not in options.questions:
             print("\n".join(wrong(trial.judged, defaults)))
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from services.orchestrator.routing.calibration import committed
+from services.orchestrator.routing.choice import committed
 from services.orchestrator.routing.encoder import QueryEncoder
-from services.orchestrator.routing.examples import built_in
+from services.orchestrator.routing.examples import IMPORTANCE, built_in
 from services.orchestrator.routing.head import learn
-from services.orchestrator.routing.segments import segment
+from services.orchestrator.routing.wording import punctuated
 from services.orchestrator.trials.router_calibration import encoded
 
-_MIN_CONFIDENCE = 0.85
-_MOST = 240
+_MIN_CONFIDENCE = 0.65
+_MOST = 80
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def _about(tool: Mapping[str, Any]) -> str:
 async def report(encoder: QueryEncoder, folder: Path) -> str:
     """A row a file: the best of the tools, how often the router is sure of one, and how often that is right."""
     texts = [(label, text) for label, known in built_in().items() for text in known]
-    known = await encoded(encoder, [text for _, text in texts])
+    known = await encoded(encoder, [punctuated(text) for _, text in texts])
     rows = [
         "| BFCL, by description only | questions | best is right | nearest description | sure | right, of sure |",
         "|---|---|---|---|---|---|",
@@ -64,15 +64,18 @@ async def report(encoder: QueryEncoder, folder: Path) -> str:
         best, nearest, sure, right = 0, 0, 0, 0
         for one in questions:
             names = list(one.tools)
-            vectors = await encoded(encoder, [one.text, *one.tools.values()])
+            vectors = await encoded(encoder, [punctuated(text) for text in (one.text, *one.tools.values())])
             labels = [*(label for label, _ in texts), *names]
-            head = learn([*(text for _, text in texts), *one.tools.values()], np.vstack([known, vectors[1:]]), labels)
-            said = segment(one.text, head.scores(one.text, vectors[0]))
-            best += max(names, key=lambda name: said.scores[name]) == one.right
+            examples = [*(text for _, text in texts), *one.tools.values()]
+            head = learn(examples, [known, vectors[1:]], labels, importance=IMPORTANCE)
+            scores = head.scores([one.text], vectors[:1])[0]
+            first = max(names, key=lambda name: scores[name])
+            best += first == one.right
             nearest += names[int(np.argmax(vectors[1:] @ vectors[0]))] == one.right
-            named = committed().confidence(said.lead) >= _MIN_CONFIDENCE and said.label in names
+            choice = committed().choose(scores, [])
+            named = choice.confidence >= _MIN_CONFIDENCE and bool(choice.labels & set(names))
             sure += named
-            right += named and said.label == one.right
+            right += named and choice.labels == frozenset([one.right])
         shares = [f"{count / len(questions):.3f}" for count in (best, nearest, sure)]
         if not questions[0].right:
             shares[:2] = ["–", "–"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from services.orchestrator.arguments import ForeignForm, TypedForm
+from services.orchestrator.model import Message
 from services.orchestrator.results import Found, Rows
 from services.orchestrator.routing.router import Route
 from services.orchestrator.tools import SqlQuery, Tool, VectorSearch, WebSearch
@@ -18,13 +19,23 @@ SOURCES = ("vector_search", "sql_query", "web_search")
 
 @dataclass(frozen=True)
 class Case:
-    """A question; of each of its `calls` the `tool`, and the `arguments`, or what its `query_has` and `query_lacks`."""
+    """A question; of each of its `calls` the `tool`, and the `arguments`, or what its `query_has` and `query_lacks`.
+
+    `tenant`: who is asked; one without a file has nothing of its own. `history`: role and text of what came before.
+    """
 
     id: str
     language: str
     stratum: str
     question: str
     calls: Sequence[dict[str, Any]]
+    tenant: str = "demo"
+    history: Sequence[tuple[str, str]] = ()
+
+    @property
+    def earlier(self) -> list[Message]:
+        """The conversation before it."""
+        return [Message(role, text) for role, text in self.history]
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -52,7 +63,7 @@ class Judged:
     @property
     def routed(self) -> bool:
         """See the class."""
-        sure = self.route.confidence >= self.min_confidence
+        sure = self.route.confidence >= self.min_confidence and not (self.route.abstained and not self.route.tools)
         return sure and not (self.named != self.case.tools and _sources(self.named) == _sources(self.case.tools))
 
     @property
@@ -96,19 +107,20 @@ def read(path: Path) -> list[Case]:
     return [Case(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def tools_of(tenant: Tenant) -> Mapping[str, Tool]:
-    """The tools of a tenant as the router sees them; they cannot be called."""
+def tools_of(tenant: Tenant | None) -> Mapping[str, Tool]:
+    """The tools of a tenant as the router sees them, ours where it has no file; they cannot be called."""
     forms = {
         "vector_search": TypedForm(VectorSearch),
         "sql_query": TypedForm(SqlQuery),
         "web_search": TypedForm(WebSearch),
     }
-    queries = {name: query for source in tenant.sql for name, query in source.verified_queries.items()}
+    sources = tenant.sql if tenant else ()
+    queries = {name: query for source in sources for name, query in source.verified_queries.items()}
     made = {name: _tool(name, form) for name, form in forms.items()}
     return {**made, **{name: _tool(name, ForeignForm({}), query.description) for name, query in queries.items()}}
 
 
-def defaults_of(tenant: Tenant) -> Mapping[str, Mapping[str, Any]]:
+def defaults_of(*tenants: Tenant) -> Mapping[str, Mapping[str, Any]]:
     """What the reviewed queries take where nothing is given."""
     return {
         name: {
@@ -116,6 +128,7 @@ def defaults_of(tenant: Tenant) -> Mapping[str, Mapping[str, Any]]:
             for parameter, one in query.parameters.items()
             if one.default is not None
         }
+        for tenant in tenants
         for source in tenant.sql
         for name, query in source.verified_queries.items()
     }

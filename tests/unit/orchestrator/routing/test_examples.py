@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
-from services.orchestrator.routing.calibration import committed
+from services.orchestrator.routing import shipped
 from services.orchestrator.routing.examples import NONE, OURS, built_in, examples_of
-from services.orchestrator.routing.wording import word_lists
+from services.orchestrator.routing.head import PLUS
+from services.orchestrator.routing.wording import punctuated, word_lists
 from services.runtime import tenants
 from services.runtime.expressions.folding import fold
 
@@ -22,9 +23,18 @@ def plain(text):
     return " ".join(fold(text).replace("?", " ").replace("¿", " ").replace(".", " ").split())
 
 
-def test_every_label_is_a_tool_of_ours_or_none():
-    assert set(built_in()) == {*OURS, NONE}
-    assert all(len(texts) == len(set(texts)) >= 60 for texts in built_in().values())
+def test_every_label_is_of_tools_of_ours_or_none():
+    single = {label: texts for label, texts in built_in().items() if PLUS not in label}
+    assert set(single) == {*OURS, NONE}
+    assert all(len(texts) == len(set(texts)) >= 60 for texts in single.values())
+    assert all(set(label.split(PLUS)) <= set(OURS) for label in built_in() if PLUS in label)
+
+
+def test_every_example_has_its_vector_in_the_package():
+    texts = {punctuated(text) for _, text in examples_of(None, {})}
+    assert shipped.committed().of(list(texts)).keys() == texts, (
+        "python -m services.orchestrator.trials.router --vectors"
+    )
 
 
 def test_an_example_has_one_label():
@@ -34,16 +44,25 @@ def test_an_example_has_one_label():
 
 def test_questions_of_measurement_are_among_no_examples():
     known = {plain(text) for _, text in examples_of(DEMO, {})}
-    asked = [plain(one["question"]) for name in ("dev", "test") for one in questions(name)]
+    asked = [
+        plain(one["question"])
+        for name in ("dev", "test", "companies", "several", "several_test")
+        for one in questions(name)
+    ]
     # The demo's headline question is an example of its query; with its second half it is another one.
     assert not known & set(asked)
     assert len(asked) == len(set(asked))
 
 
 def test_half_of_the_questions_are_spanish():
-    for name in ("dev", "test"):
+    for name in ("dev", "test", "companies", "several", "several_test", "follow_ups"):
         languages = [one["language"] for one in questions(name)]
-        assert languages.count("es") == languages.count("en") >= 60
+        assert abs(languages.count("es") - languages.count("en")) <= 1
+
+
+def test_tenants_of_questions_have_a_file_or_none_on_purpose():
+    known = tenants.load(ROOT / "tests" / "data" / "routing" / "tenants")
+    assert {one["tenant"] for one in questions("companies")} == {*known, "elsewhere"}
 
 
 def test_no_filler_limits_or_counts():
@@ -62,11 +81,3 @@ def test_no_filler_limits_or_counts():
         "only",
         "solo",
     }
-
-
-def test_confidence_grows_with_the_lead():
-    known = committed()
-    values = [known.confidence(lead / 10) for lead in range(11)]
-    assert values == sorted(values)
-    assert 0.5 <= values[0] < 0.85 < values[-1] < 1
-    assert 0.85 < known.confidence(-1, fits=True) < 1

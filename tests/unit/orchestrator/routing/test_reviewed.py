@@ -121,3 +121,25 @@ def test_a_query_that_lists_rows_answers_which_and_not_how_many():
 )
 def test_the_statement_tells_what_each_parameter_is_for(sql, roles):
     assert comparisons(sql) == roles
+
+
+SHOP = tenants.load(Path(__file__).parents[3] / "data" / "routing" / "tenants")["shop"]
+
+
+def of_the_shop(name):
+    (made,) = (reviewed(name, one.verified_queries[name], one) for one in SHOP.sql)
+    return made
+
+
+def test_values_of_a_column_stand_for_themselves_where_the_parameter_names_none():
+    assert fits(of_the_shop("orders_received"), "How many orders did we receive online in June 2026?") == {
+        "first_day": "2026-06-01",
+        "day_after": "2026-07-01",
+        "channels": ["web"],
+    }
+
+
+def test_how_many_fits_a_sum_where_its_examples_ask_so():
+    asked = 'How many units of the product "Oak chair 4" are in stock?'
+    assert fits(of_the_shop("stock_of_product"), asked) == {"product": "Oak chair 4"}
+    assert fits(source("SELECT sum(total) FROM orders"), "How many orders are there?") is None

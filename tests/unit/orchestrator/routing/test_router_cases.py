@@ -34,6 +34,11 @@ def test_what_is_not_sure_is_left_to_the_model():
     assert not judged([], confidence=0.8).routed
 
 
+def test_what_leans_on_the_conversation_is_left_to_the_model_however_sure_its_words_are():
+    route = Route(confidence=0.99, abstained=True)
+    assert not Judged(Case("1", "en", "x", "q", [{"tool": "sql_query"}]), route, 0.85).routed
+
+
 def test_arguments_count_with_their_defaults():
     calls = [{"tool": "contracts_signed", "arguments": {"year": 2025}}]
     assert judged(calls, "contracts_signed", year=2025, regions=["EU", "UK"]).arguments(DEFAULTS) == [True]

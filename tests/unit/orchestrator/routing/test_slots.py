@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.orchestrator.routing.slots import NotFilled, Slot, fill
+from services.orchestrator.routing.wording import stems_of
 
 TODAY = date(2026, 7, 15)
 FROM = Slot("signed_from", "date", ">=")
@@ -216,3 +217,32 @@ def test_any_two_days_are_the_period_that_was_written(first, days):
 def test_any_amount_is_read_back_in_both_conventions(amount):
     for written in (f"{amount:,}", f"{amount:,}".replace(",", "."), f"{amount}"):
         assert arguments(f"contracts above {written} € in 2025")["above_eur"] == amount
+
+
+SURGEON = Slot("surgeon", "text", about=stems_of("surgeon cirujano cirujana"))
+CONTRACT = Slot("contract", "text", about=stems_of("contract contrato"))
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ('operations of the surgeon "Ana Ruiz"', "Ana Ruiz"),
+        ("operaciones del cirujano «Pedro Gil»", "Pedro Gil"),
+        ("operations of surgeon “Dr 4 May 2025 EU”", "Dr 4 May 2025 EU"),
+    ],
+)
+def test_what_is_quoted_after_its_name_is_taken_as_it_is_written(question, name):
+    assert arguments(question, SURGEON) == {"surgeon": name}
+
+
+def test_a_quotation_belongs_to_the_parameter_that_is_named_before_it():
+    assert arguments('contract "A" of the surgeon "B"', SURGEON, CONTRACT) == {"contract": "A", "surgeon": "B"}
+
+
+def test_a_quotation_after_something_else_fills_nothing():
+    assert "does not say" in refused('operations called "Ana Ruiz"', SURGEON)
+    assert "several" in refused('surgeon "A" and surgeon "B"', SURGEON)
+
+
+def test_a_free_name_that_is_not_quoted_is_not_guessed():
+    assert "does not say" in refused("operations of the surgeon Ana Ruiz", SURGEON)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.orchestrator.routing.wording import cleaned, parts, stems
+from services.orchestrator.routing.wording import cleaned, parts, punctuated, stems
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,23 @@ def test_forms_of_a_word_share_a_stem():
     assert stems("firmamos") & stems("firmado")
     assert stems("signed") & stems("signing")
     assert not stems("pago") & stems("contrato")
+
+
+@pytest.mark.parametrize(
+    ("typed", "written"),
+    [
+        ("cuántos pagos hay", "¿Cuántos pagos hay?"),
+        ("qué dice la política?", "¿Qué dice la política?"),
+        ("how many payments are late", "How many payments are late?"),
+        ("¿Qué dice?", "¿Qué dice?"),
+        ("payments by region", "Payments by region"),
+        ("", ""),
+    ],
+)
+def test_questions_are_read_as_the_examples_are_written(typed, written):
+    assert punctuated(typed) == written
+
+
+@given(st.text(max_size=60))
+def test_punctuation_is_added_once(text):
+    assert punctuated(punctuated(text)) == punctuated(text)
