@@ -246,6 +246,10 @@ async def _upsert(
                 token_count=chunk.token_count,
                 context=chunk.context,
                 parent_text=chunk.parent_text,
+                suspicious_spans=[
+                    retrieval_pb.SuspiciousSpan(start=one.start, end=one.end, score=one.score, kind=one.kind)
+                    for one in chunk.suspicious
+                ],
             )
         )
         if number % 64 == 63:

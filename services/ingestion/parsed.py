@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal, cast
 
 Kind = Literal["heading", "paragraph", "list", "table", "code"]
@@ -26,10 +27,32 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Hidden:
+    """Text that a reader of the file does not see, on one line. White on white stands in the blocks as well.
+
+    `page` counts from 1, 0 where the format has no pages.
+    """
+
+    text: str
+    page: int = 0
+
+
+# So many parts of a file, of so many characters, are listed: the rest of a hostile file says no more.
+MOST_HIDDEN, LONGEST_HIDDEN = 200, 4_000
+
+
+def hidden(parts: Iterable[tuple[str, int]]) -> tuple[Hidden, ...]:
+    """(text, page) as what a file hides; blank ones are left out."""
+    told = ((" ".join(text[:LONGEST_HIDDEN].split()), page) for text, page in parts)
+    return tuple(islice((Hidden(text, page) for text, page in told if len(text) > 1), MOST_HIDDEN))
+
+
+@dataclass(frozen=True)
 class Parsed:
     """A document as understood. `title` and `language` are what the file itself says, or empty.
 
     `warnings` are sentences for the person who sent it: what could not be read, and what to do about it.
+    `hidden` is looked at for orders to a model, and never stored for itself.
     """
 
     title: str = ""
@@ -37,19 +60,22 @@ class Parsed:
     blocks: tuple[Block, ...] = ()
     page_count: int = 0
     warnings: tuple[str, ...] = ()
+    hidden: tuple[Hidden, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for the way from the parsing process to the service."""
         blocks = [(block.text, block.kind, block.section, block.page) for block in self.blocks]
         own = {"title": self.title, "language": self.language, "page_count": self.page_count}
-        return own | {"warnings": self.warnings, "blocks": blocks}
+        unseen = [(one.text, one.page) for one in self.hidden]
+        return own | {"warnings": self.warnings, "blocks": blocks, "hidden": unseen}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Parsed":
         """The inverse of `to_json`."""
         rows = cast(Iterable[tuple[str, Kind, list[str], int]], value["blocks"])
         blocks = tuple(Block(text, kind, tuple(section), page) for text, kind, section, page in rows)
-        return cls(value["title"], value["language"], blocks, value["page_count"], tuple(value["warnings"]))
+        warnings, unseen = tuple(value["warnings"]), tuple(Hidden(*one) for one in value.get("hidden", ()))
+        return cls(value["title"], value["language"], blocks, value["page_count"], warnings, unseen)
 
 
 @dataclass

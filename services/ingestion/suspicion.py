@@ -1,24 +1,31 @@
-"""Looks whether a document gives orders to a model: it would be read to one later (corpus poisoning)."""
+"""Looks whether a document gives orders to a model: it would be read to one later (corpus poisoning).
+
+What its reader is not meant to see is looked at more closely: there is hardly a good reason to hide a sentence.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from services.ingestion import metrics
 from services.ingestion.cutting.chunking import Chunk
-from services.ingestion.parsed import Unreadable
-from services.runtime.recognition.injections.detector import Detector
+from services.ingestion.parsed import Hidden, Unreadable
+from services.runtime.recognition.injections.detector import Detector, Suspect
 from services.runtime.tenants import GuardDocuments
 
 SCORE_FIELD, PASSAGES_FIELD = "injection_score", "injection_passages"
-# So many passages are named; the rest is counted.
-_MOST_NAMED = 20
+# So many passages are named, and so many parts of each are marked; the rest is counted.
+_MOST_NAMED, _MOST_MARKED = 20, 20
 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What was found. `warning` is for the person who sent the document; `metadata` goes into the index."""
+    """What was found. `warning` is for the person who sent the document; `metadata` goes into the index.
 
+    `chunks`: the same as before, those that give orders with marks.
+    """
+
+    chunks: Sequence[Chunk]
     warning: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -30,20 +37,30 @@ class Screening:
     policy_of: Callable[[str], GuardDocuments] = lambda _: GuardDocuments()
     detector: Detector = field(default_factory=Detector)
 
-    async def screened(self, tenant_id: str, chunks: Sequence[Chunk]) -> Suspicion:
-        """What is to be said of a document. Raises Unreadable where it must not be stored."""
+    async def screened(self, tenant_id: str, chunks: Sequence[Chunk], hidden: Sequence[Hidden] = ()) -> Suspicion:
+        """What is to be said of a document. `hidden`: what nobody sees of it.
+
+        Raises Unreadable where it must not be stored.
+        """
         policy = self.policy_of(tenant_id)
         if policy.injection == "off":
-            return Suspicion()
-        scores = await asyncio.to_thread(lambda: [self.detector.score(chunk.text) for chunk in chunks])
-        blamed = [chunk for chunk, score in zip(chunks, scores, strict=True) if score >= policy.injection_score]
-        if not blamed:
-            return Suspicion()
+            return Suspicion(chunks)
+        return await asyncio.to_thread(self._screened, policy, chunks, hidden)
+
+    def _screened(self, policy: GuardDocuments, chunks: Sequence[Chunk], hidden: Sequence[Hidden]) -> Suspicion:
+        unseen = [(one, self.detector.hidden_score(one.text)) for one in hidden]
+        unseen = [(one, score) for one, score in unseen if score >= policy.injection_score]
+        marked = [self._marked(chunk, unseen, policy.injection_score) for chunk in chunks]
+        blamed = [chunk for chunk in marked if chunk.suspicious]
+        if not blamed and not unseen:
+            return Suspicion(chunks)
         metrics.SUSPICIOUS_DOCUMENTS.labels(policy.injection).inc()
-        where = _where(blamed)
+        where = "; ".join([*([_where(blamed)] if blamed else ()), *([_hidden_where(unseen)] if unseen else ())])
         if policy.injection == "block":
             raise Unreadable(f"The document seems to give orders to a language model ({where}); it was not stored.")
+        scores = [*(one.score for chunk in blamed for one in chunk.suspicious), *(score for _, score in unseen)]
         return Suspicion(
+            marked,
             f"Some of the text seems to give orders to a language model ({where}). It is stored and marked, and models "
             "are not shown those sentences unless the tenant's policy says so; check where the document comes from.",
             {
@@ -52,9 +69,27 @@ class Screening:
             },
         )
 
+    def _marked(self, chunk: Chunk, unseen: Sequence[tuple[Hidden, float]], least: float) -> Chunk:
+        found = [*self.detector.suspects(chunk.text, "data", least), *_shown(chunk.text, unseen)]
+        worst = sorted(found, key=lambda one: -one.score)[:_MOST_MARKED]
+        return replace(chunk, suspicious=tuple(sorted(worst, key=lambda one: one.start))) if found else chunk
+
+
+def _shown(text: str, unseen: Sequence[tuple[Hidden, float]]) -> Iterator[Suspect]:
+    """Where hidden text stands in a passage: white on white is found like any other."""
+    for one, score in unseen:
+        at = text.find(one.text)
+        if at >= 0:
+            yield Suspect(at, at + len(one.text), score, "hidden")
+
 
 def _where(blamed: Sequence[Chunk]) -> str:
     pages = sorted({chunk.page for chunk in blamed if chunk.page})
     if pages:
         return f"page {', '.join(map(str, pages[:_MOST_NAMED]))}"
     return f"passage {', '.join(str(chunk.position + 1) for chunk in blamed[:_MOST_NAMED])}"
+
+
+def _hidden_where(unseen: Sequence[tuple[Hidden, float]]) -> str:
+    pages = sorted({one.page for one, _ in unseen if one.page})
+    return f"hidden text on page {', '.join(map(str, pages[:_MOST_NAMED]))}" if pages else "hidden text"

@@ -101,6 +101,7 @@ class EmbeddingClient:
                 chunk.section,
                 chunk.context,
                 chunk.parent_text,
+                chunk.suspicious,
             )
             for chunk, found in zip(chunks, response.embeddings, strict=True)
         ]

@@ -49,6 +49,16 @@ class TokenMatrix:
 
 
 @dataclass(frozen=True)
+class SuspiciousSpan:
+    """`text[start:end]` of a chunk seems to give orders to a model. `kind` and `score`, 0 to 1, are the scan's."""
+
+    start: int
+    end: int
+    score: float
+    kind: str
+
+
+@dataclass(frozen=True)
 class NewChunk:
     """A piece of a document to be stored. `page` counts from 1; 0 means none.
 
@@ -63,6 +73,7 @@ class NewChunk:
     section: str = ""
     context: str = ""
     parent_text: str = ""
+    suspicious: tuple[SuspiciousSpan, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,6 +121,7 @@ class StoredChunk:
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     context: str = ""
     parent_text: str = ""
+    suspicious: tuple[SuspiciousSpan, ...] = ()
 
     @property
     def chunk_id(self) -> str:

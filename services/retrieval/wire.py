@@ -18,6 +18,7 @@ from services.retrieval.store import (
     NewChunk,
     SparseTerms,
     StoredChunk,
+    SuspiciousSpan,
     TokenMatrix,
 )
 from services.runtime.errors import InvalidField
@@ -38,6 +39,7 @@ _COLLECTION = re.compile(r"[a-z0-9_-]{1,64}")
 _DOCUMENT_ID = re.compile(r"[\w\-.:/]{1,200}")
 _LANGUAGE = re.compile(r"([a-z]{2})?")
 _MOST_CONDITIONS, _MOST_VALUES, _MOST_METADATA, _MOST_LABELS = 50, 1000, 50, 50
+_MOST_SUSPICIOUS = 20
 _LONGEST_KEY, _LONGEST_VALUE, _LONGEST_QUERY, _LONGEST_TEXT = 100, 1000, 4096, 100_000
 _LARGEST_TERM = 2**32 - 1
 
@@ -162,7 +164,19 @@ def chunk(message: pb.Chunk) -> NewChunk:
         section=message.section,
         context=message.context,
         parent_text="" if message.parent_text == message.text else message.parent_text,
+        suspicious=_suspicious(message),
     )
+
+
+def _suspicious(message: pb.Chunk) -> tuple[SuspiciousSpan, ...]:
+    spans = message.suspicious_spans
+    within = all(0 <= one.start < one.end <= len(message.text) and 0 <= one.score <= 1 for one in spans)
+    if not within or len(spans) > _MOST_SUSPICIOUS:
+        raise InvalidField(
+            f"`chunk.suspicious_spans` wants at most {_MOST_SUSPICIOUS}, each within the text, with a score of 0 to 1.",
+            field="chunk.suspicious_spans",
+        )
+    return tuple(SuspiciousSpan(one.start, one.end, round(one.score, 3), one.kind[:_LONGEST_KEY]) for one in spans)
 
 
 def _tokens(message: pb.Chunk) -> TokenMatrix | None:
@@ -229,6 +243,9 @@ def passage_message(chunk: StoredChunk) -> pb.Passage:
         collection=chunk.collection,
         metadata=chunk.metadata,
         position=chunk.position,
+        suspicious_spans=[
+            pb.SuspiciousSpan(start=one.start, end=one.end, score=one.score, kind=one.kind) for one in chunk.suspicious
+        ],
     )
 
 

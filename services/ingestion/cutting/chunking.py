@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from services.runtime.recognition.injections.detector import Suspect
+
 Strategy = Literal["structure", "fixed", "sentences", "recursive", "semantic", "code"]
 
 # Tokens of each text as the embedding model counts them, prefix and special tokens left out.
@@ -84,7 +86,8 @@ class Chunk:
     """A piece of a document. `text` is searched and cited; `context` (title, headings) is embedded before it.
 
     `page` is that on which the text begins, from 1, or 0; `position` counts from 0. `parent_text` is the larger
-    passage that is read in its place, empty where that is the text itself.
+    passage that is read in its place, empty where that is the text itself. `suspicious`: parts of the text that seem to
+    give orders to a model.
     """
 
     text: str
@@ -94,6 +97,7 @@ class Chunk:
     position: int
     token_count: int
     parent_text: str = ""
+    suspicious: Sequence[Suspect] = ()
 
     @property
     def embedded(self) -> str:

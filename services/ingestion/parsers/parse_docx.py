@@ -7,9 +7,10 @@ from typing import Any
 from docx import Document
 from docx.oxml.ns import qn
 
-from services.ingestion.parsed import Block, Outline, Parsed, Unreadable, table
+from services.ingestion.parsed import Block, Outline, Parsed, Unreadable, hidden, table
 from services.ingestion.parsers.archives import Archive, name_of, xml_root
 from services.ingestion.parsers.clauses import add_paragraph
+from services.ingestion.parsers.docx_hidden import unseen
 from services.ingestion.parsers.docx_numbers import Numbering
 from services.ingestion.parsers.docx_styles import Styles
 from services.ingestion.parsers.docx_text import Line, line
@@ -37,11 +38,12 @@ def parse_docx(content: bytes) -> Parsed:
         walk.body(document.element.body)
         walk.headers()
         properties = document.core_properties
+        concealed = hidden((text, 0) for text in unseen(document.element.body))
         title, language = own_title(properties.title), own_language(properties.language)
     except _DAMAGE as error:
         raise Unreadable("The docx is damaged: a part of it cannot be read.") from error
     warnings = walk.pictures.warnings(walk.outline.blocks)
-    return Parsed(title or walk.title, language, tuple(walk.outline.blocks), warnings=warnings)
+    return Parsed(title or walk.title, language, tuple(walk.outline.blocks), 0, warnings, concealed)
 
 
 class _Walk:

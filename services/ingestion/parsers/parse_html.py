@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from bs4 import BeautifulSoup
 from bs4.element import NavigableString, PageElement, PreformattedString, Tag
 
-from services.ingestion.parsed import Outline, Parsed, Unreadable, table
+from services.ingestion.parsed import MOST_HIDDEN, Outline, Parsed, Unreadable, hidden, table
 from services.ingestion.parsers.clauses import add_paragraph
 
 _DROPPED = {
@@ -23,6 +24,10 @@ _HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _HIDING_ROLES = {"navigation", "search", "menu", "menubar", "dialog", "banner", "contentinfo"}
 # A page of a person nests a few dozen levels; a bomb nests a million and would exhaust the stack.
 _DEEPEST = 400
+_INVISIBLE = re.compile(
+    r"display:none|visibility:hidden|opacity:0(?:\.0+)?(?![\d.])|font-size:0(?:\.[0-4]\d*)?(?:px|pt|em|rem|%)?(?![\d.])"
+)
+_WHITE = re.compile(r"(?<![\w-])color:(?:white|#fff(?:fff)?\b|rgba?\(255,255,255)")
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*>")
 # A page that says which part is its matter is read from there, unless that part is but a small one.
 _LEAST_MAIN_PART = 0.3
@@ -40,9 +45,10 @@ def parse_html(text: str) -> Parsed:
     language = declared[:2].lower() if isinstance(declared, str) else ""
     outline = Outline()
     _Walk(outline).block(_main(soup.body or soup), 0)
+    unseen = hidden((one.get_text(" "), 0) for one in islice(soup.find_all(_unseen), MOST_HIDDEN))
     if not title:
         title = next((block.text for block in outline.blocks if block.kind == "heading"), "")
-    return Parsed(title=title, language=language, blocks=tuple(outline.blocks))
+    return Parsed(title=title, language=language, blocks=tuple(outline.blocks), hidden=unseen)
 
 
 def _main(body: Tag | BeautifulSoup) -> Tag | BeautifulSoup:
@@ -133,8 +139,24 @@ def _hidden(element: Tag) -> bool:
     # The same page in another language.
     if element.name == "a" and element.has_attr("hreflang"):
         return True
-    style = str(element.get("style") or "").replace(" ", "").lower()
-    return "display:none" in style or "visibility:hidden" in style or element.get("role") in _HIDING_ROLES
+    return _INVISIBLE.search(_style(element)) is not None or element.get("role") in _HIDING_ROLES
+
+
+def _unseen(element: Tag) -> bool:
+    """Whether the page hides the element by its own words, or writes it in white on nothing that is dark."""
+    if element.name in _DROPPED:
+        return False
+    style = _style(element)
+    if element.has_attr("hidden") or _INVISIBLE.search(style):
+        return True
+    white = _WHITE.search(style) or str(element.get("color") or "").lower() in ("white", "#fff", "#ffffff")
+    return bool(white) and not any(
+        "background" in _style(one) or one.has_attr("bgcolor") for one in (element, *element.parents)
+    )
+
+
+def _style(element: Tag) -> str:
+    return str(element.get("style") or "").replace(" ", "").lower()
 
 
 def _holds_blocks(element: Tag) -> bool:

@@ -2,11 +2,11 @@
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from services.ingestion.parsed import Outline, Parsed, Unreadable
+from services.ingestion.parsed import Outline, Parsed, Unreadable, hidden
 from services.ingestion.parsers import formats
 from services.ingestion.parsers.clauses import add_paragraph, clause
 from services.ingestion.parsers.pdf_lines import Line, drop, lines_of, margin_lines, with_heads
@@ -46,7 +46,8 @@ def parse_pdf(content: bytes) -> Parsed:
     lines = _lines(pages, body[0])
     if not any(line.text for page in lines for line in page):
         raise Unreadable(f"The PDF holds no text on its {len(pages)} page(s).")
-    return _blocks(title, lines, _Styles.of(body, [line for page in lines for line in page]), warnings)
+    parsed = _blocks(title, lines, _Styles.of(body, [line for page in lines for line in page]), warnings)
+    return replace(parsed, hidden=hidden((formats.clean(text), page.number) for page in pages for text in page.unseen))
 
 
 def _title(document: Any) -> str:

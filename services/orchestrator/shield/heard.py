@@ -118,14 +118,20 @@ def _taken_apart(text: str) -> tuple[_Text, ...]:
 
 @dataclass(frozen=True)
 class Taken:
-    """What is to be remembered of a result. Making it takes its time; it may be made in any thread."""
+    """What is to be remembered of a result: its texts, or what they were taken apart into, and where they come from."""
 
     origin: Origin
-    texts: Sequence[tuple[_Text, ...]]
+    texts: Sequence[str | tuple[_Text, ...]]
+
+    @classmethod
+    def of(cls, found: Found) -> "Taken":
+        """Of all texts of a result. They are taken apart when a call is judged: most runs make none afterwards."""
+        origin, texts = texts_of(found)
+        return cls(origin, (*texts, *_places(found)))
 
     @classmethod
     def apart(cls, found: Found) -> "Taken":
-        """Of all texts of a result, what is hidden in them, and where they come from."""
+        """The same of a long result. Taking it apart takes its time, which may be spent in any thread."""
         origin, texts = texts_of(found)
         return cls(origin, [_apart(text) for text in (*texts, *_places(found))])
 
@@ -175,7 +181,8 @@ class Heard:
     """What tools returned, by origin; and what the user said, in `said`, which is never held against a call."""
 
     _said: _Voice = field(default_factory=_Voice)
-    _voices: dict[Origin, _Voice] = field(default_factory=dict[Origin, _Voice])
+    _apart_voices: dict[Origin, _Voice] = field(default_factory=dict[Origin, _Voice])
+    _waiting: list[Taken] = field(default_factory=list[Taken])
     _said_words: set[str] = field(default_factory=set[str])
     _said_beginnings: set[str] = field(default_factory=set[str])
 
@@ -188,22 +195,33 @@ class Heard:
 
     def note(self, taken: Taken) -> None:
         """Adds what a tool returned."""
-        for texts in taken.texts:
-            self._voices.setdefault(taken.origin, _Voice()).add(texts)
+        self._waiting.append(taken)
+
+    @property
+    def _voices(self) -> dict[Origin, _Voice]:
+        """All that was heard, taken apart."""
+        while self._waiting:
+            taken = self._waiting.pop(0)
+            for text in taken.texts:
+                self._voice(taken.origin).add(_apart(text) if isinstance(text, str) else text)
+        return self._apart_voices
+
+    def _voice(self, origin: Origin) -> _Voice:
+        return self._apart_voices.setdefault(origin, _Voice())
 
     def note_text(self, origin: Origin, text: str) -> None:
         """Adds one text, also what is hidden in it."""
-        self._voices.setdefault(origin, _Voice()).add(_apart(text))
+        self._waiting.append(Taken(origin, (text,)))
 
     def note_order(self, origin: Origin, text: str) -> None:
         """Adds a sentence that looks like an order to the model."""
         if about := _about(undisguised(text)):
-            self._voices.setdefault(origin, _Voice()).ordered.add(about)
+            self._voice(origin).ordered.add(about)
 
     @property
     def nothing(self) -> bool:
         """Whether nothing was read yet."""
-        return not self._voices
+        return not self._waiting and not self._apart_voices
 
     def knows_word(self, word: str) -> bool:
         """Whether the user said a word, or one that begins alike: `contratos` for `contracts`."""

@@ -106,7 +106,8 @@ class LinkFilter:
 
     def _cut_off(self) -> str:
         self._cut, self._held = True, ""
-        self._findings.append(Finding(FindingKind.LINK, "", "the answer gave away the system prompt and was cut"))
+        reason = "the answer gave away the system prompt and was cut"
+        self._findings.append(Finding(FindingKind.PROMPT_LEAK, "", reason))
         return self._withheld
 
     def _passed(self, length: int) -> str:

@@ -5,7 +5,7 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
@@ -27,7 +27,8 @@ from services.runtime.tenants import GuardTools, TenantDirectory
 
 log = logging.getLogger(__name__)
 
-_Rewrite = Callable[[str], str]
+# A text, and parts of it that were suspected before; the text as the model may read it.
+_Rewrite = Callable[[str, Sequence[str]], str]
 _Listed = TypeVar("_Listed", Passage, Page)
 
 # Beyond this, scanning would hold up other runs: it is done beside them.
@@ -116,7 +117,8 @@ class TenantShield:
             return found, ()
         size = sum(map(len, texts_of(found)[1]))
         slow = size > _SHORT_CHARS or self._verdicts.detector.is_slow
-        taken_in = await asyncio.to_thread(self._taken_in, found) if slow else self._taken_in(found)
+        apart = Taken.apart if slow else Taken.of
+        taken_in = await asyncio.to_thread(self._taken_in, found, apart) if slow else self._taken_in(found, apart)
         self._heard.note(taken_in.taken)
         for order in taken_in.orders:
             self._heard.note_order(taken_in.taken.origin, order)
@@ -146,7 +148,9 @@ class TenantShield:
         return "{" + ",".join(parts) + "}"
 
     def _warns(self, found: Found) -> bool:
-        return self._policy.injection == "scan" and any(self._of_text(one).suspicious for one in texts_of(found)[1])
+        if self._policy.injection != "scan":
+            return False
+        return bool(_marks(found)) or any(self._of_text(one).suspicious for one in texts_of(found)[1])
 
     def refusal(self, call: ToolCall) -> str:
         """See Shield."""
@@ -184,7 +188,7 @@ class TenantShield:
             clean = (one.text for one in judged if not one.suspicious)
             self._linked.update(url for text in clean for url in _urls(text))
 
-    def _taken_in(self, found: Found) -> _TakenIn:
+    def _taken_in(self, found: Found, apart: Callable[[Found], Taken]) -> _TakenIn:
         """All that takes its time. It changes nothing of the run, and may happen in any thread."""
         admitted, judged = self._judged(found)
         orders = [
@@ -192,7 +196,9 @@ class TenantShield:
             for text in (texts_of(admitted)[1] if self._policy.injection != "off" else ())
             for one in self._suspects(text)
         ]
-        return _TakenIn(admitted, judged, Taken.apart(admitted), orders)
+        orders += () if self._policy.injection == "off" else _marks(found)
+        # Also what the model may not read: it is not to come back by another way.
+        return _TakenIn(admitted, judged, apart(found), orders)
 
     def _suspects(self, text: str) -> Sequence[Suspect]:
         return self._verdicts.of(text, min(NEIGHBOUR_SCORE, self._policy.injection_score)) if text else ()
@@ -203,8 +209,8 @@ class TenantShield:
             return found, [_Judged(text) for text in texts_of(found)[1]]
         judged: list[_Judged] = []
 
-        def of(text: str) -> str:
-            judged.append(self._of_text(text))
+        def of(text: str, marked: Sequence[str]) -> str:
+            judged.append(self._of_text(text, marked))
             return judged[-1].text
 
         return self._rewritten(found, of, judged), judged
@@ -227,7 +233,7 @@ class TenantShield:
                 rows = tuple(tuple(self._cell(cell, of, judged) for cell in row) for row in found.rows)
                 return found if rows == found.rows else replace(found, rows=rows)
             case Reply():
-                text = of(found.text)
+                text = of(found.text, ())
                 return replace(found, text=_WITHHELD if self._drops(judged[-1:]) else text)
 
     def _drops(self, judged: Sequence[_Judged]) -> bool:
@@ -242,11 +248,11 @@ class TenantShield:
             return [self._cell(one, of, judged) for one in cast(Sequence[Any], cell)]
         if not isinstance(cell, str) or len(cell) < _LEAST_CHARS:
             return cell
-        text = of(cell)
+        text = of(cell, ())
         return _WITHHELD if self._drops(judged[-1:]) else text
 
-    def _of_text(self, text: str) -> _Judged:
-        suspects = self._suspects(text)
+    def _of_text(self, text: str, marked: Sequence[str] = ()) -> _Judged:
+        suspects = (*self._suspects(text), *_where(marked, text))
         sure = [one for one in suspects if one.score >= self._policy.injection_score]
         if not sure:
             return _Judged(text)
@@ -281,6 +287,7 @@ _KINDS: Mapping[str, str] = {
     "task": "asks for other work",
     "hidden": "hidden or encoded orders",
     "model": "orders to the model (classifier)",
+    "document": "marked when the document was taken in",
 }
 
 
@@ -292,16 +299,29 @@ def _passage(one: Passage, of: _Rewrite) -> Passage:
     """`source` is a link or the name of a file, which may say anything."""
     return replace(
         one,
-        title=of(one.title),
-        section=of(one.section),
-        source=one.source if _is_web(one.source) else of(one.source),
-        metadata={name: of(value) for name, value in one.metadata.items()},
-        text=of(one.text),
+        title=of(one.title, ()),
+        section=of(one.section, ()),
+        source=one.source if _is_web(one.source) else of(one.source, ()),
+        metadata={name: of(value, ()) for name, value in one.metadata.items()},
+        text=of(one.text, one.suspicious),
     )
 
 
 def _page(one: Page, of: _Rewrite) -> Page:
-    return replace(one, title=of(one.title), snippet=of(one.snippet), published=of(one.published))
+    return replace(one, title=of(one.title, ()), snippet=of(one.snippet, ()), published=of(one.published, ()))
+
+
+def _marks(found: Found) -> Sequence[str]:
+    """What the scan of documents suspected of it."""
+    return [mark for one in found.passages for mark in one.suspicious] if isinstance(found, Passages) else []
+
+
+def _where(marked: Sequence[str], text: str) -> Iterator[Suspect]:
+    """Each mark in the text: whoever scanned the document may have seen what the text alone does not show."""
+    for mark in marked:
+        at = text.find(mark) if mark else -1
+        if at >= 0:
+            yield Suspect(at, at + len(mark), 1.0, "document")
 
 
 def _is_web(url: str) -> bool:

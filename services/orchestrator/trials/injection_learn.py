@@ -4,139 +4,137 @@
 Needs scikit-learn, which nothing needs at run time. Writes services/runtime/recognition/injections/weights.json.
 """
 
-import hashlib
 import json
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from services.orchestrator.trials import injection_sets as sets
-from services.orchestrator.trials.injection_grammar import sentences_of
-from services.runtime.recognition.injections.concepts import features, plain
-from services.runtime.recognition.injections.sentences import sentences
+from services.orchestrator.trials.injection_examples import FOLDS, Example, examples, fold_of, shares
+from services.runtime.recognition.injections.judging import ALWAYS, Weights, seconds
 
 WEIGHTS = Path("services/runtime/recognition/injections/weights.json")
-# `order` (to drop rules, tell secrets, act), `reply` (to change the answer or its code), `task` (any other work).
-# By kind: the regularisation, and the share of the hardest benign passages of the development half, procedures and
-# handbooks together, that may be blamed. That makes 1 % of all benign passages there, with the target at 2 %: other
-# texts are never quite alike. A third less misses 5 more in 100 of our own attacks, a third more finds 2.
-KINDS = {"order": (1.0, 0.012), "reply": (0.5, 0.009), "task": (0.5, 0.009)}
-_HARD = ("tau2", "packages", "python")
+# `order` (to drop rules, tell secrets, act), `reply` (to change the answer or its code), `task` (any other work), and
+# all of them; with the regularisation of each.
+KINDS = {"order": 1.0, "reply": 0.5, "task": 0.5, "attack": 0.5}
+_REGULARISATION = 0.1
+# The share of the hardest benign texts of the development half that may be blamed, procedures, handbooks, mails and
+# passages that bid; and of those that are a sentence or two. What is measured is lower, for prose is blamed rarely.
+_ALARMS, _ALONE_ALARMS = 0.016, 0.045
+_HARD = ("tau2", "packages", "python", "agentdojo", "demo", "own passages")
 # Of what users say, and of handbooks that they paste; they may ask for anything but to drop rules and tell secrets.
 _USER_ALARMS, _PASTED_ALARMS = 0.003, 0.02
-_FOLDS = 5
+# What is planted is rare: benign sentences count so much more than attacks do in all.
+_ATTACKS_TO_CALM = 0.3
 _LEAST_WEIGHT = 0.03
-
-
-@dataclass(frozen=True)
-class Example:
-    """A text as features of its sentences. `kind`: one of KINDS, `calm`, or `user` for what users rightly ask.
-
-    `group`: its document, or its kind of attack.
-    """
-
-    kind: str
-    source: str
-    group: str
-    sentences: Sequence[Sequence[str]]
-
-    @property
-    def fold(self) -> int:
-        """Which of the folds its group is in."""
-        return hashlib.sha256(self.group.encode()).digest()[1] % _FOLDS
-
-    @property
-    def plain_question(self) -> bool:
-        """Whether it could be a heading of any list of questions: it is no use to learn such as attacks."""
-        return bool(self.sentences) and "asks" in self.sentences[0] and "can>you" not in self.sentences[0]
-
-
-def sentence_features(text: str) -> Iterator[list[str]]:
-    """Of each sentence that has any."""
-    for start, end in sentences(text):
-        if found := sorted(set(features(plain(text[start:end])))):
-            yield found
-
-
-def examples(folder: Path) -> Iterator[Example]:
-    """All of the development half, and our own."""
-    for one in (*sets.attacks(folder), *sets.benign(folder), *sets.questions(folder)):
-        if one.half == "dev":
-            kind = "calm" if one.place == "data" else "user"
-            if one.attack:
-                kind = "order" if one.source == "bastioncorpus" else ""
-            yield _example(one.text, kind, one.source, one.group)
-    for name, kind in (("attacks", "order"), ("requests", ""), ("talk", "calm")):
-        yield from (_example(text, kind, "own", text) for text in sets.own()[name])
-    for name, kind in (("attacks", "order"), ("requests", ""), ("procedures", "calm")):
-        yield from (_example(text, kind, "own", template) for template, text in sentences_of(name))
-
-
-def _example(text: str, kind: str, source: str, group: str) -> Example:
-    found = list(sentence_features(text))
-    said = {name for one in found[:2] for name in one}
-    return Example(kind or ("reply" if said & {"reply", "code"} else "task"), source, group, found)
+_PARTS = 4
+_Rows = Sequence[Mapping[str, float]]
 
 
 def learn(known: Sequence[Example]) -> tuple[dict[str, Any], Mapping[str, float]]:
-    """`weights` by kind and feature, and `bias` by place and kind: from a sum of 0 on a sentence is suspicious.
+    """What weights.json holds. Besides, by set, the share that is blamed by weights that have not seen the set's text.
 
     The limits are of texts that the weights which judge them have not seen: on seen ones they would be too low.
-    Besides, by set, the share that is blamed as data by such weights.
     """
-    weights, bias = dict[str, Any](), dict[str, dict[str, float]]({"data": {}, "user": {}})
-    blamed = [False] * len(known)
-    for kind, (regularisation, alarms) in KINDS.items():
-        sums = _unseen_sums(known, kind, regularisation)
-        calm = [value for one, value in zip(known, sums, strict=True) if one.kind == "calm" and one.source in _HARD]
-        bias["data"][kind] = -_threshold(calm, alarms)
-        if kind == "order":
-            asked = [value for one, value in zip(known, sums, strict=True) if one.kind == "user"]
-            bias["user"][kind] = -max(_threshold(calm, _PASTED_ALARMS), _threshold(asked, _USER_ALARMS))
-        weights[kind] = _fit(known, kind, regularisation)
-        blamed = [before or value + bias["data"][kind] >= 0 for before, value in zip(blamed, sums, strict=True)]
-    return {"bias": bias, "weights": weights}, _shares(known, blamed)
+    unseen = [_of([one for one in known if one.fold != fold]) for fold in range(FOLDS)]
+    judges = [_without_limits(one) for one in unseen]
+    totals = [_totals(judges[one.fold], one) for one in known]
+    hard = [one.kind == "calm" and one.source in _HARD for one in known]
+    data = -_threshold([apart for (apart, _), is_hard in zip(totals, hard, strict=True) if is_hard], _ALARMS)
+    calm = [one.kind == "calm" and one.source != "own" for one in known]
+    lonely = [alone for (_, alone), is_calm in zip(totals, calm, strict=True) if is_calm and alone > -99]
+    alone = -_threshold(lonely, _ALONE_ALARMS)
+    blamed = [max(one[0] + data, one[1] + alone) >= 0 for one in totals]
+    learnt = _of(known)
+    learnt["bias"] = {"data": data, "alone": alone, "user": _user_limit(judges, known, hard)}
+    return learnt, shares(known, blamed)
 
 
-def _unseen_sums(known: Sequence[Example], kind: str, regularisation: float) -> list[float]:
-    """What weights that are learnt from other groups make of each example."""
-    folds = [_fit([one for one in known if one.fold != fold], kind, regularisation) for fold in range(_FOLDS)]
-    return [_sum(folds[one.fold], one) for one in known]
+def _of(known: Sequence[Example]) -> dict[str, Any]:
+    """Weights without limits. The second ones are learnt from sums by first ones that have not seen the text."""
+    words = {kind: _words(known, kind) for kind in KINDS}
+    # Other parts than those of `learn`, of which one is missing here.
+    folds = [fold_of(f"again {one.group}") % _PARTS for one in known]
+    others = [[one for one, at in zip(known, folds, strict=True) if at != part] for part in range(_PARTS)]
+    halves = [_without_limits({"words": {kind: _words(some, kind) for kind in KINDS}}) for some in others]
+    rows, labels, counts = list[dict[str, float]](), list[int](), list[float]()
+    for one, part in zip(known, folds, strict=True):
+        if one.kind == "user" or (one.attack and one.plain_question):
+            continue
+        for found, around in one.sentences[: 2 if one.attack else None]:
+            rows.append(dict(seconds(tuple(KINDS), halves[part].sums(found), found, around)))
+            labels.append(int(one.attack))
+            counts.append(one.counts)
+    attacks = sum(count for count, label in zip(counts, labels, strict=True) if label)
+    share = _ATTACKS_TO_CALM * (sum(counts) - attacks) / attacks
+    counts = [count * share if label else count for count, label in zip(counts, labels, strict=True)]
+    standing, always = _fit(rows, labels, _REGULARISATION, counts, least=0.01)
+    return {"words": words, "standing": standing | {ALWAYS: always}}
 
 
-def _shares(known: Sequence[Example], blamed: Sequence[bool]) -> Mapping[str, float]:
-    """Of each set, and of all public attacks and benign passages."""
-    found: dict[str, list[bool]] = defaultdict(list)
-    for one, is_blamed in zip(known, blamed, strict=True):
-        side = one.kind if one.kind in ("calm", "user") else "attack"
-        found[f"{side} {one.source}"].append(is_blamed)
-        if one.source != "own":
-            found[f"{side} all"].append(is_blamed)
-    return {name: round(sum(some) / len(some), 4) for name, some in sorted(found.items())}
+def _without_limits(learnt: Mapping[str, Any]) -> Weights:
+    return Weights.of({"standing": {}, **learnt, "bias": dict.fromkeys(("data", "alone", "user"), 0.0)})
 
 
-def _fit(known: Sequence[Example], kind: str, regularisation: float) -> dict[str, float]:
+def _words(known: Iterable[Example], kind: str) -> dict[str, float]:
+    others = ("calm", "user", "reply", "task") if kind == "order" else ("calm",)
+    # Of an attack the first sentences give the order; what follows is code, or what is to be said.
+    positive, negative = list[Sequence[str]](), list[Sequence[str]]()
+    for one in known:
+        said = [found for found, _ in one.sentences[: 2 if one.attack else None] if found]
+        if not one.inside and (one.kind == kind or (kind == "attack" and one.attack)):
+            positive += () if one.plain_question else said
+        elif not one.inside and one.kind in others:
+            negative += said
+    rows = [dict.fromkeys(said, 1.0) for said in (*positive, *negative)]
+    return _fit(rows, [1] * len(positive) + [0] * len(negative), KINDS[kind])[0]
+
+
+def _fit(
+    rows: _Rows,
+    labels: Sequence[int],
+    regularisation: float,
+    counts: Sequence[float] | None = None,
+    least: float = _LEAST_WEIGHT,
+) -> tuple[dict[str, float], float]:
+    """Weights by feature, and what is added always."""
     from sklearn.feature_extraction import DictVectorizer  # pyright: ignore
     from sklearn.linear_model import LogisticRegression  # pyright: ignore
 
-    others = ("calm", "user", "reply", "task") if kind == "order" else ("calm",)
-    # Of an attack the first sentences give the order; what follows is code, or what is to be said.
-    positive = [said for one in known if one.kind == kind and not one.plain_question for said in one.sentences[:2]]
-    negative = [
-        said for one in known if one.kind in others for said in one.sentences[: 2 if one.kind in KINDS else None]
-    ]
-    count = Counter(name for said in (*positive, *negative) for name in said)
+    count = Counter(name for row in rows for name in row)
     vectors: Any = DictVectorizer()
-    rows: Any = vectors.fit_transform(
-        [{name: 1.0 for name in said if count[name] > 1} for said in (*positive, *negative)]
+    matrix: Any = vectors.fit_transform(
+        [{name: value for name, value in row.items() if count[name] > 1} for row in rows]
     )
-    model: Any = LogisticRegression(C=regularisation, max_iter=3000, class_weight="balanced")
-    model.fit(rows, [1] * len(positive) + [0] * len(negative))
+    matrix.indices, matrix.indptr = matrix.indices.astype("int32"), matrix.indptr.astype("int32")  # liblinear's own
+    balance = None if counts else "balanced"
+    model: Any = LogisticRegression(
+        C=regularisation, solver="liblinear", intercept_scaling=10, max_iter=500, class_weight=balance
+    )
+    model.fit(matrix, labels, sample_weight=counts)
     named = zip(vectors.get_feature_names_out(), model.coef_[0], strict=True)
-    return {str(name): round(float(weight), 2) for name, weight in named if abs(weight) >= _LEAST_WEIGHT}
+    learnt = {str(name): round(float(weight), 2) for name, weight in named if abs(weight) >= least}
+    return learnt, round(float(model.intercept_[0]), 2)
+
+
+def _totals(weights: Weights, one: Example) -> tuple[float, float]:
+    """The worst of its sentences that stand among others, and of those that stand alone."""
+    apart = alone = -99.0
+    for found, around in one.sentences:
+        total = weights.total(weights.sums(found), found, around)
+        apart, alone = (apart, max(alone, total)) if "alone" in around else (max(apart, total), alone)
+    return apart, alone
+
+
+def _user_limit(judges: Sequence[Weights], known: Sequence[Example], hard: Sequence[bool]) -> float:
+    def worst(one: Example) -> float:
+        judge = judges[one.fold]
+        return max((judge.user_total(judge.sums(found)) for found, _ in one.sentences), default=-99.0)
+
+    pasted = [worst(one) for one, is_hard in zip(known, hard, strict=True) if is_hard]
+    asked = [worst(one) for one in known if one.kind == "user"]
+    return -max(_threshold(pasted, _PASTED_ALARMS), _threshold(asked, _USER_ALARMS))
 
 
 def _threshold(sums: Sequence[float], share: float) -> float:
@@ -144,16 +142,12 @@ def _threshold(sums: Sequence[float], share: float) -> float:
     return round(sorted(sums, reverse=True)[int(share * len(sums))] + 0.01, 2)
 
 
-def _sum(weights: Mapping[str, float], example: Example) -> float:
-    return max((sum(weights.get(name, 0) for name in said) for said in example.sentences), default=-99.0)
-
-
 def main(folder: Path) -> None:
     """Learns and writes. Prints the limits, and what weights blame of the development half that have not seen it."""
-    learnt, shares = learn(list(examples(folder)))
+    learnt, found = learn(list(examples(folder)))
     WEIGHTS.write_text(json.dumps(learnt, indent=0, sort_keys=True) + "\n", encoding="utf-8")
-    print(json.dumps({"bias": learnt["bias"], "weights": {kind: len(one) for kind, one in learnt["weights"].items()}}))
-    print(json.dumps(shares, indent=0))
+    print(json.dumps({"bias": learnt["bias"], "standing": len(learnt["standing"])}))
+    print(json.dumps(found, indent=0))
 
 
 if __name__ == "__main__":

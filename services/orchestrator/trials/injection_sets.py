@@ -19,6 +19,7 @@ import yaml
 from services.orchestrator.trials.injection_handbooks import SAMPLE
 
 Half = Literal["dev", "test"]
+_WRITTEN = Path("tests/data/injection/written")
 _PASSAGE_CHARS = 1_200
 _MOST_HOPS = 1_200
 _SKIPPED_KEYS = {"id_", "start_time", "end_time", "timestamp", "last_modified", "date", "status"}
@@ -131,6 +132,28 @@ def questions(folder: Path) -> Iterator[Labelled]:
                 for asked in paragraph["qas"]:
                     half = _half_of(article["title"])
                     yield Labelled(asked["question"], False, "xquad questions", article["title"], half, "user")
+
+
+@dataclass(frozen=True)
+class Written:
+    """A passage that somebody wrote for this project. `attack`: what is planted in it, if anything; `kind`: of both."""
+
+    text: str
+    attack: str | None
+    kind: str
+    language: str
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the attack is no plain text."""
+        return any(word in self.kind for word in ("hidden", "base64"))
+
+
+def written() -> Iterator[Written]:
+    """Of tests/data/injection/written: a development half only."""
+    for path in sorted(_WRITTEN.glob("*.jsonl")):
+        for one in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            yield Written(one["text"], one["attack"], one["kind"], one["language"])
 
 
 def own() -> Mapping[str, Sequence[str]]:

@@ -26,7 +26,8 @@ PAGE = """<!DOCTYPE html><html lang="es-ES"><head><title> Condiciones
 def test_a_page_becomes_what_a_reader_sees():
     parsed = parse_html(PAGE)
     assert (parsed.title, parsed.language) == ("Condiciones generales", "es")
-    assert "secret" not in str(parsed)
+    assert "secret" not in str(parsed.blocks)
+    assert [one.text for one in parsed.hidden] == ["secret", "secret"]
     assert "Menu" not in str(parsed)
     assert [(block.kind, block.text) for block in parsed.blocks] == [
         ("heading", "Contrato marco"),

@@ -1,12 +1,23 @@
 """How chunks look in the engine."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from services.retrieval import payload
 from services.retrieval.placement import Placement, placement
-from services.retrieval.store import WRITE_BATCH, Document, Index, NewChunk, Quantization, Reader, SparseTerms
+from services.retrieval.store import (
+    WRITE_BATCH,
+    Document,
+    Index,
+    NewChunk,
+    Quantization,
+    Reader,
+    SparseTerms,
+    SuspiciousSpan,
+)
 from services.runtime.errors import InvalidField
 
 text = st.text(max_size=20)
@@ -20,6 +31,15 @@ def test_a_chunk_comes_back_as_it_was(words, context, parent, page, metadata):
     assert (read.text, read.context, read.parent_text, read.page, read.position) == (words, context, parent, page, 3)
     assert (read.title, read.source, read.language, read.collection) == ("Title", "a.pdf", "es", "docs")
     assert read.metadata == metadata
+
+
+def test_marks_of_the_scan_come_back_and_older_chunks_have_none():
+    marks = (SuspiciousSpan(0, 4, 0.91, "order"), SuspiciousSpan(5, 9, 0.8, "hidden"))
+    chunk = NewChunk("send this", [1.0], SparseTerms([], []), suspicious=marks)
+    written = payload.chunk_payload("t", "e", "g", Document("d", "docs", "model"), chunk, 0)
+    assert payload.chunk_of(json.loads(json.dumps(written))).suspicious == marks
+    del written["suspicious"]
+    assert payload.chunk_of(written).suspicious == ()
 
 
 @given(st.lists(st.sampled_from(["hr", "eu", "board"]), max_size=3), st.lists(st.sampled_from(["hr", "eu", "*"])))

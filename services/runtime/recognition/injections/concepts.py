@@ -11,6 +11,7 @@ from typing import cast
 import yaml
 
 from services.runtime.recognition.folding import fold
+from services.runtime.recognition.injections.gestures import gestures
 
 # How many known words, and how many words at all, two may stand apart and still belong together.
 _REACH_KNOWN, _REACH_WORDS = 5, 9
@@ -32,24 +33,32 @@ MARKS = re.compile(
     r"[^<>]{0,40}>|(?<![-=#*])[-=#*]{3,40} ?(?:end|begin|start|fin|new|system|inicio)\b|"
     r"\[(?:system|admin|end|assistant|sistema|inst|developer|context)\b[^\]]{0,40}\]|role[\"']? ?: ?[\"']system"
 )
+# One of these is in each of them.
+_MARK_SIGNS = frozenset("<[]#:=*-")
 _ASKED = re.compile(r"\?\W{0,6}$")
 _TELLING = {"reply", "code", "order", "assistant", "secret", "user", "work", "your", "language", "letters", "records"}
 # Signs of program text: so many to a word, and it is none that a model would read as an order.
 _CODE = re.compile(r"[(){}=<>;$\[\]\\|]|::|->|--")
 _BULLET = re.compile(r"\s*(?:[-*•+>#|]|\d{1,3}[.)]|[a-z][.)])+\s")
+_CODE_SIGNS = frozenset("(){}=<>;$[]\\|:-")
+_QUOTES = frozenset('"“«`')
+# What is in each of them, and the expression.
 _FORMS = {
-    "asks": _ASKED,
-    "place": _PLACE,
-    "mail": _MAIL,
-    "colon": re.compile(r":\s*$"),
-    "bullet": re.compile(rf"^{_BULLET.pattern}"),
+    "asks": ("?", _ASKED),
+    "place": (".", _PLACE),
+    "mail": ("@", _MAIL),
+    "colon": (":", re.compile(r":\s*$")),
+    "bullet": (" ", re.compile(rf"^{_BULLET.pattern}")),
 }
 _PLEASE = ("please", "por", "favor", "bitte", "and", "y", "also", "then", "now", "kindly")
 
 
 @dataclass
 class Lexicon:
-    """Concepts by word. `names[i]` names concept i; a word that stands for none is -1."""
+    """Concepts by word. `names[i]` names concept i; a word that stands for none is -1.
+
+    `apart[i][j]` and `near[i][j]` name two that follow each other.
+    """
 
     names: Sequence[str]
     _exact: Mapping[str, int]
@@ -57,9 +66,15 @@ class Lexicon:
     _scrambled: Mapping[str, int]
     _known: dict[str, int] = field(default_factory=dict[str, int])
 
+    def __post_init__(self) -> None:
+        self.apart = [[f"{one}>{other}" for other in self.names] for one in self.names]
+        self.near = [[f"{one}~{other}" for other in self.names] for one in self.names]
+
     def of(self, words: Sequence[str]) -> list[int]:
         """The concepts of folded words in small letters."""
         found = list(map(self._known.get, words))
+        if None not in found:
+            return cast(list[int], found)
         return [self._new(word) if one is None else one for word, one in zip(words, found, strict=True)]
 
     def _new(self, word: str) -> int:
@@ -132,48 +147,55 @@ def plain(text: str) -> str:
     return unicodedata.normalize("NFC", text).translate(_FOLDING)
 
 
-def features(sentence: str) -> Iterator[str]:
+def words_of(sentence: str) -> list[str]:
+    """The words of a folded sentence."""
+    words = _WORD.findall(sentence)
+    if len(words) > 7 and len(sentence) < 2.2 * len(words):  # l i k e  t h i s
+        words = _WORD.findall(re.sub(r"(?<=\b\w) (?=\w\b)", "", sentence))
+    return words
+
+
+def features(sentence: str, words: Sequence[str] | None = None) -> set[str]:
     """What a folded sentence has of an order: concepts, pairs of them in order, its first word, addresses, marks.
 
-    May name one twice. Nothing where it says nothing of the kind.
+    Nothing where it says nothing of the kind. `words`: as `words_of` gives them.
     """
-    words = _WORD.findall(sentence)
-    if words and len(sentence) < 2.2 * len(words) and len(words) > 7:  # l i k e  t h i s
-        words = _WORD.findall(re.sub(r"(?<=\b\w) (?=\w\b)", "", sentence))
+    words = words_of(sentence) if words is None else words
     known = lexicon()
     placed = [(place, number) for place, number in enumerate(known.of(words)) if number >= 0]
-    marked = MARKS.search(sentence) is not None
+    marked = not _MARK_SIGNS.isdisjoint(sentence) and MARKS.search(sentence) is not None
     first = next((place for place, word in enumerate(words[:4]) if word not in _PLEASE), 0)
-    begins = next((number for place, number in placed[:4] if place >= first), -1) if placed else -1
-    if not marked and (not placed or (len(placed) < 2 and placed[0][0] > first)):
-        return
-    names = known.names
+    found = set(gestures(sentence, words))
+    if not marked and not found and (not placed or (len(placed) < 2 and placed[0][0] > first)):
+        return found
+    names, apart, near = known.names, known.apart, known.near
     for at, (place, number) in enumerate(placed):
-        name = names[number]
-        yield name
+        found.add(names[number])
         for other_place, other in placed[at + 1 : at + 1 + _REACH_KNOWN]:
             if other_place - place > _REACH_WORDS:
                 break
-            yield f"{name}>{names[other]}"
+            found.add(apart[number][other])
             if other_place - place <= _NEXT_WORDS:
-                yield f"{name}~{names[other]}"
+                found.add(near[number][other])
+    begins = next((number for place, number in placed[:4] if place >= first), -1) if placed else -1
     if begins >= 0 and placed[0][0] <= first + 1:
-        yield f"^{names[begins]}"
-        yield from (f"^{names[begins]}&{one}" for one in {names[number] for _, number in placed} & _TELLING)
+        found.add(f"^{names[begins]}")
+        found.update(f"^{names[begins]}&{one}" for one in {names[number] for _, number in placed} & _TELLING)
     if marked:
-        yield "mark"
-    yield from _form(sentence, words)
+        found.add("mark")
+    found.update(_form(sentence, words))
+    return found
 
 
 def _form(sentence: str, words: Sequence[str]) -> Iterator[str]:
     """How the sentence is written."""
     if "_" in sentence and any("_" in word and _TOOL.fullmatch(word) for word in words):
         yield "tool"
-    if any(sign in sentence for sign in '"“«`'):
+    if not _QUOTES.isdisjoint(sentence):
         yield "quotes"
-    if len(_CODE.findall(sentence)) * 3 > len(words):
+    if not _CODE_SIGNS.isdisjoint(sentence) and len(_CODE.findall(sentence)) * 3 > len(words):
         yield "code signs"
-    yield from (name for name, pattern in _FORMS.items() if pattern.search(sentence))
+    yield from (name for name, (sign, pattern) in _FORMS.items() if sign in sentence and pattern.search(sentence))
     if len(words) > _LONG_WORDS:
         yield "long"
     elif len(words) < 8:

@@ -1,21 +1,22 @@
 """Scores text by how much it tries to give orders to a model, sentence by sentence.
 
-Each sentence is reduced to what its words stand for (concepts.py); a linear model for each kind of order adds up what
-speaks for it. The weights are learnt from public and own examples; `python -m services.orchestrator.trials.injection`
-measures them. No filter of text is a boundary: what a run may do is bounded elsewhere.
+Each sentence is reduced to what its words stand for (concepts.py) and to how it stands among the others
+(surroundings.py); two additions of weights make a score of that (judging.py). The weights are learnt from public and
+own examples; `python -m services.orchestrator.trials.injection` measures them. No filter of text is a boundary: what
+a run may do is bounded elsewhere.
 """
 
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
-from typing import Literal, Protocol, cast
+from typing import Literal, Protocol
 
 from services.runtime.recognition.injections.concepts import features, plain
 from services.runtime.recognition.injections.disguises import disguised
+from services.runtime.recognition.injections.judging import weights
+from services.runtime.recognition.injections.reading import Sentence, read
 from services.runtime.recognition.injections.sentences import sentences
+from services.runtime.recognition.injections.surroundings import YOU
 
 Place = Literal["user", "data"]
 # What a sum of 0, the weights' own limit, is as a score.
@@ -25,6 +26,12 @@ _SHIFT = math.log(SUSPICIOUS / (1 - SUSPICIOUS))
 _HIDDEN = 1.5
 # Hidden text that says nothing that can be read.
 _HIDDEN_SCORE = 0.9
+# Beside a limit that is met, scores fall as fast as those of a user's words do.
+_STEEP = 1.6
+# A sentence that neither bids nor asks has words which speak for an order, or is none; words of one that does may be of
+# any kind, but do not speak against it.
+_LEAST_WORDS, _LEAST_BID = 2.0, -0.5
+_KINDS = ("order", "reply", "task")
 # Of a text that a classifier reads at a time: about what 512 tokens hold.
 _WINDOW_CHARS = 1_600
 
@@ -51,26 +58,6 @@ class Classifier(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class _Weights:
-    """`of[feature]`: a weight for each of `kinds`; `bias` by place, for the kinds that count there."""
-
-    kinds: tuple[str, ...]
-    of: Mapping[str, tuple[float, ...]]
-    bias: Mapping[str, tuple[float, ...]]
-
-
-@lru_cache(maxsize=1)
-def _weights() -> _Weights:
-    text = files("services.runtime.recognition.injections").joinpath("weights.json").read_text(encoding="utf-8")
-    learnt = cast(Mapping[str, Mapping[str, Mapping[str, float]]], json.loads(text))
-    kinds = tuple(learnt["weights"])
-    names = {name for one in learnt["weights"].values() for name in one}
-    of = {name: tuple(learnt["weights"][kind].get(name, 0.0) for kind in kinds) for name in names}
-    bias = {place: tuple(one.get(kind, -math.inf) for kind in kinds) for place, one in learnt["bias"].items()}
-    return _Weights(kinds, of, bias)
-
-
 class Detector:
     """Finds orders to a model.
 
@@ -91,22 +78,21 @@ class Detector:
         """From 0 to 1: the worst of the text; SUSPICIOUS is the limit that the weights are made for."""
         return max((one.score for one in self.suspects(text, place, least=0.0)), default=0.0)
 
+    def hidden_score(self, text: str) -> float:
+        """The same for text that its reader is not meant to see."""
+        return max((one.score for one in _data_suspects(text, _HIDDEN)), default=0.0)
+
     def suspects(self, text: str, place: Place = "data", least: float = SUSPICIOUS) -> Iterator[Suspect]:
         """Sentences and hidden parts of at least this score; those of the text in order, then what is hidden.
 
         Time grows with the text and no faster.
         """
-        for start, end in sentences(text):
-            score, kind = _judged(plain(text[start:end]), place)
-            if score >= least and kind:
-                yield Suspect(start, end, score, kind)
+        found = _user_suspects(text) if place == "user" else _data_suspects(text)
+        yield from (one for one in found if one.score >= least)
         if self._classifier is not None and place == "data":
             yield from self._classified(self._classifier, text, least)
         for hidden in disguised(text):
-            judged = (
-                _judged(plain(hidden.plain[start:end]), "data", _HIDDEN) for start, end in sentences(hidden.plain)
-            )
-            score = max((one for one, _ in judged), default=0.0)
+            score = self.hidden_score(hidden.plain)
             score = max(score, _HIDDEN_SCORE) if hidden.certain else score
             if score >= max(least, 0.01):
                 yield Suspect(hidden.start, hidden.end, score, "hidden")
@@ -122,12 +108,35 @@ class Detector:
             end = sentence_end
 
 
-def _judged(sentence: str, place: Place, bonus: float = 0.0) -> tuple[float, str]:
-    """Score and kind of a folded sentence."""
-    weights = _weights()
-    found = [weights.of[name] for name in set(features(sentence)) if name in weights.of]
-    if not found:
-        return 0.0, ""
-    totals = [bias + sum(values) for bias, values in zip(weights.bias[place], zip(*found, strict=True), strict=True)]
-    worst = max(totals)
-    return 1 / (1 + math.exp(-max(-60.0, min(60.0, worst + bonus + _SHIFT)))), weights.kinds[totals.index(worst)]
+def _score(total: float, bonus: float = 0.0) -> float:
+    return 1 / (1 + math.exp(-max(-60.0, min(60.0, total + bonus + _SHIFT))))
+
+
+def _user_suspects(text: str) -> Iterator[Suspect]:
+    """A user's words are judged sentence by sentence: what stands around them is his as well."""
+    learnt = weights()
+    for start, end in sentences(text):
+        if found := features(plain(text[start:end])):
+            yield Suspect(start, end, _score(learnt.user_total(learnt.sums(found))), "order")
+
+
+def _data_suspects(text: str, bonus: float = 0.0) -> Iterator[Suspect]:
+    learnt = weights()
+
+    def worth(one: Sentence) -> bool:
+        # Words first: few are worth a look at what stands around them.
+        if one.mood == "states" and YOU.isdisjoint(one.words):
+            return bool(one.found) and max(learnt.sums(one.found)) >= _LEAST_WORDS
+        return not one.found or max(learnt.sums(one.found)) >= _LEAST_BID
+
+    for one, around in read(text, worth):
+        sums = learnt.sums(one.found)
+        score = _score(_STEEP * learnt.total(sums, one.found, around), bonus)
+        yield Suspect(one.start, one.end, score, _kind(one.found, sums))
+
+
+def _kind(found: Collection[str], sums: Sequence[float]) -> str:
+    """Of the kinds that have a name for people the likeliest."""
+    kinds = weights().kinds
+    worst = max(_KINDS, key=lambda kind: sums[kinds.index(kind)])
+    return worst if any(sums) else "task"

@@ -18,6 +18,9 @@ _LEAST_LETTERS = 0.8
 _TAGS = re.compile("(?<!\U0001f3f4)[\U000e0020-\U000e007f]{6,}")
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{6,}")
 _NO_WIDTH = re.compile("[\u200b-\u200f\u2060-\u2064\ufeff\u180e]{8,}")
+# Between one letter and the next, over and over: nobody's writing needs it, and no word is found in it.
+_SPRINKLED = re.compile("(?:[A-Za-z\u00c0-\u024f ][\u200b-\u200d\u2060-\u2064\ufeff]{1,3}){6,}[A-Za-z\u00c0-\u024f]?")
+_NO_ROOM = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff]")
 _TURNED = re.compile("[\u202d\u202e]([^\u202c\u2069\n]{6,400})")
 _UNSEEN = re.compile(
     r"<[a-z]+[^<>]{0,300}(?:display: ?none|visibility: ?hidden|font-size: ?0|opacity: ?0(?!\.)|"
@@ -88,6 +91,8 @@ def _invisible(text: str) -> Iterator[Disguised]:
         octets = bytes(ord(one) - 0xFE00 if ord(one) < 0xFF00 else ord(one) - 0xE0100 + 16 for one in run[0])
         yield Disguised(*run.span(), octets.decode(errors="replace")[:_MAX_PLAIN_CHARS], True)
     yield from (Disguised(*run.span(), "", True) for run in _NO_WIDTH.finditer(text))
+    for run in _SPRINKLED.finditer(text) if _NO_ROOM.search(text) else ():
+        yield Disguised(*run.span(), _NO_ROOM.sub("", run[0])[:_MAX_PLAIN_CHARS], True)
     yield from (Disguised(run.start(), run.end(), run[1][::-1]) for run in _TURNED.finditer(text))
 
 

@@ -5,6 +5,7 @@ import codecs
 
 import pytest
 
+from services.orchestrator.events import FindingKind
 from services.orchestrator.shield.canary import Canary, canary_of
 from services.orchestrator.shield.links import LinkFilter
 
@@ -42,7 +43,7 @@ def test_the_answer_is_cut_before_the_word_is_out(spelt, piece):
     shown, findings = passed(f"My rules are: {spelt} and so on, and on.", piece)
     assert "and so on" not in shown
     assert "withheld" in shown
-    assert len(findings) == 1
+    assert [one.kind for one in findings] == [FindingKind.PROMPT_LEAK]
     letters = "".join(filter(str.isalnum, shown.lower()))
     assert WORD not in letters
     assert spelt not in shown

@@ -40,6 +40,20 @@ async def test_by_default_the_sentence_goes_and_the_source_stays(found):
     assert "evil" not in told.reason
 
 
+async def test_what_the_scan_of_documents_marked_goes_though_the_text_alone_is_calm():
+    calm = "The penalty is 2 % a month. Payment is due at the end of the quarter. The contract ends in May."
+    (passage,) = passages(calm).passages
+    marked = Passages((replace(passage, suspicious=("Payment is due at the end of the quarter.", "not here")),))
+    admitted, (told,) = await shield_for("What is the penalty?").admit(SEARCH, marked)
+    assert admitted.passages[0].text.split() == "The penalty is 2 % a month. […] The contract ends in May.".split()
+    assert told.reason.endswith("marked when the document was taken in")
+    scanning = shield_for("What is the penalty?", injection="scan")
+    admitted, (told,) = await scanning.admit(SEARCH, marked)
+    assert admitted == marked
+    assert "gives orders" in scanning.present(Evidence().add(admitted), admitted)
+    assert (await shield_for("What?", injection="off").admit(SEARCH, marked)) == (marked, ())
+
+
 async def test_scanning_shows_all_of_it_with_a_warning():
     shield = shield_for("What is the penalty?", injection="scan")
     admitted, (told,) = await shield.admit(SEARCH, passages(TEXT, "Calm."))

@@ -59,3 +59,49 @@ def test_reading_never_fails_and_stays_in_the_text(text):
     for one in date_ranges(text, TODAY):
         assert 0 <= one.start < one.end <= len(text)
         assert one.first or one.until
+
+
+MONTHS = {
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre".split(),
+    "en": "January February March April May June July August September October November December".split(),
+}
+FORMS = {
+    "es": (
+        "{d} de {m} de {y}",
+        "{d} de {m} del {y}",
+        "el {d} de {m}, {y}",
+        "{d}/{n}/{y}",
+        "{d:02}.{n:02}.{y}",
+        "{d}-{n}-{y}",
+    ),
+    "en": ("{m} {d}, {y}", "{d} {m} {y}", "the {d} of {m} {y}", "{s} {d}, {y}", "{d} {s} {y}", "{y}-{n:02}-{d:02}"),
+}
+
+
+@pytest.mark.parametrize(("spoken", "form"), [(spoken, form) for spoken, forms in FORMS.items() for form in forms])
+@given(day=st.dates(date(1950, 1, 1), date(2090, 12, 30)))
+def test_every_day_is_read_back_as_people_write_it(spoken, form, day):
+    month = MONTHS[spoken][day.month - 1]
+    written = form.format(d=day.day, m=month, n=day.month, s=month[:3], y=day.year)
+    (found,) = date_ranges(f"({written})", TODAY)
+    assert (found.first, found.until) == (day, date.fromordinal(day.toordinal() + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("el primero de mayo de 2025", date(2025, 5, 1)),
+        ("el uno de enero de 2026", date(2026, 1, 1)),
+        ("1º de mayo de 2025", date(2025, 5, 1)),
+        ("the first of May 2025", date(2025, 5, 1)),
+        ("the 3rd of May, 2025", date(2025, 5, 3)),
+        ("lunes 5 de mayo de 2025", date(2025, 5, 5)),
+        ("Monday, May 5th, 2025", date(2025, 5, 5)),
+        ("03/25/2025", date(2025, 3, 25)),
+        ("treinta y uno de enero de 2025", date(2025, 1, 31)),
+        ("veinticinco de diciembre de 2024", date(2024, 12, 25)),
+    ],
+)
+def test_a_day_is_read_in_words_and_by_both_orders(text, day):
+    (found,) = date_ranges(text, TODAY)
+    assert (found.first, found.until) == (day, date.fromordinal(day.toordinal() + 1))
