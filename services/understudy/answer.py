@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from services.understudy.evidence import Findings, Page, Passage, Reply, clean, gives_orders
-from services.understudy.extract import Asked, extract, shorten
+from services.understudy.extract import Asked, Found, extract, read, shorten
 from services.understudy.intent import Part, recurring
 from services.understudy.recurrence import recurring_clauses
 from services.understudy.rows_text import rows_text
@@ -17,6 +17,8 @@ _SAY: Mapping[str, Mapping[str, str]] = {
     "es": {
         "no_rows": "No he encontrado datos en la base de datos que respondan a esta parte de la pregunta.",
         "no_passages": "No he encontrado en los documentos nada que responda a esta pregunta.",
+        "lacking": "No he encontrado en los documentos nada que responda a esto: no hablan de «{words}».",
+        "instead": "Lo que dicen es otra cosa: «{text}».",
         "no_pages": "No he encontrado en la web nada que responda a esta pregunta.",
         "nothing": "No he encontrado información que responda a la pregunta.",
         "no_recurrence": "No he encontrado condiciones que se repitan en los documentos encontrados ({total}).",
@@ -32,6 +34,8 @@ _SAY: Mapping[str, Mapping[str, str]] = {
     "en": {
         "no_rows": "I did not find data in the database that answers this part of the question.",
         "no_passages": "I did not find anything in the documents that answers this question.",
+        "lacking": "I did not find anything in the documents that answers this: they do not tell of “{words}”.",
+        "instead": "What they say is something else: “{text}”.",
         "no_pages": "I did not find anything on the web that answers this question.",
         "nothing": "I did not find information that answers the question.",
         "no_recurrence": "I did not find conditions that recur in the documents found ({total}).",
@@ -110,14 +114,27 @@ def _documents(question: str, passages: Sequence[Passage], spoken: str) -> tuple
             return "\n".join(lines), True
         if passages:
             return say["no_recurrence"].format(total=total), False
-    quotes = extract(question, passages)
+    found = read(question, passages)
+    quotes = list(found.quotes)
     if not quotes:  # what names several things may be told of each in a passage of its own
         of_each = [quote for part in taken_apart(question) for quote in extract(part, passages)[:1]]
         quotes = list({quote.text: quote for quote in of_each}.values())
     if not quotes:
-        return say["no_passages"], False
+        return _refused(found, spoken), False
     lines = [_closed(one.text, "".join(f"[{mark}]" for mark in one.numbers if mark)) for one in quotes]
     return (lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines)), True
+
+
+def _refused(found: Found, spoken: str) -> str:
+    """That nothing answers, what is missing, and what is said instead where that is something else.
+
+    The sentence stands without its mark: a mark would make it the answer.
+    """
+    say, lack = _SAY[spoken], found.lacks
+    if lack is None or not (lack.words or lack.contrary):
+        return say["no_passages"]
+    text = say["lacking"].format(words=lack.words) if lack.words else say["no_passages"]
+    return f"{text} {say['instead'].format(text=found.closest.rstrip('.;:, '))}" if lack.contrary else text
 
 
 def _closed(text: str, marks: str) -> str:

@@ -25,6 +25,12 @@ _HAPPENED = re.compile(
     r"\b(?:did|was|were|had|who \w+ed|which \w+ \w+ed|fue|fueron|hubo|se \w+(?:o|aron|ieron)|quien(?:es)? \w+o|"
     r"\w+(?:aron|ieron|amos|imos))\b"
 )
+# Forms that are the past and nothing else, and those that may be participles right behind what is asked for.
+_IRREGULAR = re.compile(
+    r"\b(?:became|began|broke|came|chose|drew|drove|ate|fell|flew|gave|grew|rose|sang|sank|saw|spoke|stole|swore|threw|"
+    r"took|went|wore|wrote|(?:who|(?:how many|which|what) \w+) (?:brought|built|bought|fought|led|lost|made|met|paid|"
+    r"said|sent|shot|sold|spent|stood|taught|told|won))\b"
+)
 _LAST_VOWEL = re.compile(r"\b\w+(?:ó|aron|ieron|[yj]eron|[dr]ujo|ían|abas?|aban)\b")
 # What somebody or something was is still told so of what it is.
 _IDENTITY = re.compile(
@@ -34,7 +40,7 @@ _OTHER = re.compile(r"\b(?:what|which|how|where|que|cual(?:es)?|como|donde)\b")
 _PAST_IRREGULAR = re.compile(
     r"\b(?:was|were|had|did|became|began|broke|brought|built|bought|came|cut|fell|felt|fought|found|gave|got|grew|held|"
     r"kept|knew|led|left|lost|made|met|paid|put|ran|said|saw|sent|set|sold|spent|spoke|stood|took|taught|told|thought|"
-    r"went|won|wrote|rose|since|desde|fue|fueron|era|eran|hubo|habia|tenia|podia|debia|solia|queria|tuvo|hizo|dijo|puso|pudo|vino|dio|estaba|estuvo|pretend\w*)\b"
+    r"went|won|wrote|rose|since|desde|fue|fueron|era|eran|hubo|habia|tenia|podia|debia|solia|queria|tuvo|hizo|dijo|puso|pudo|vino|dio|estaba|estuvo|pretend\w*|\w+(?:puso|tuvo|vino|hizo))\b"
 )
 _PAST_REGULAR = re.compile(
     r"(?P<before>\b\w+\s+)?\b\w{2,}ed\b|\b(?:ha|han|he|hemos|habia|habian|sido)\s+\w+(?:ado|ido)\b"
@@ -92,7 +98,8 @@ def answer_kind(question: str) -> AnswerKind:
     kinds = (("when", _WHEN), ("many", _MANY), ("who", _WHO), ("why", _WHY), ("", _OTHER))
     # What is asked comes first; `who … when …` asks for a name.
     places = [(match.start(), rank, name) for rank, (name, one) in enumerate(kinds) if (match := one.search(folded))]
-    happened = bool(_HAPPENED.search(folded) or _LAST_VOWEL.search(question.lower())) and not _IDENTITY.search(folded)
+    told = _HAPPENED.search(folded) or _IRREGULAR.search(folded) or _LAST_VOWEL.search(question.lower())
+    happened = bool(told) and not _IDENTITY.search(folded)
     return AnswerKind(question, min(places)[2] if places else "", happened)
 
 

@@ -9,30 +9,33 @@ from dataclasses import dataclass, replace
 from services.understudy.answer_kind import answer_kind
 from services.understudy.evidence import Passage, clean
 from services.understudy.glossary import equivalents
+from services.understudy.paraphrase import attribute, matter, paraphrased, says
+from services.understudy.premise import Lack, Said, premise
+from services.understudy.premise_words import FRAME
 from services.understudy.sql_request import codes, proper_nouns, quoted, without_codes
 from services.understudy.statements import Statement, statements
+from services.understudy.strictness import denied, names_of, other_rank, turned_round
+from services.understudy.support import support
+from services.understudy.wanted import MEASURES, wanted
 from services.understudy.words import alike, content, fold, language, stem, stems
 
-# Words of asking, not of the matter asked for.
-FRAME = frozenset(
-    stem(word)
-    for word in """say says said state states document documents documento documentos dice dicen establece establecen
-    indica explain explica summarize resume describe exist existe existen happens happen pasa ocurre tell means
-    significa apply applies aplica aplican regarding find busca know saber possible posible necesito need want quiero
-    kind mentioned menciona please favor set sets put fija fijan""".split()
-)
-# Share of what is asked that a passage must speak of, half by all of it and half by its best two sentences in a row.
-# Lower where the languages differ: only cognates, names and the glossary's words can be recognised there. Chosen on one
-# half of XQuAD's articles, by `services.understudy.trials.refusals`; on the other half, read once, with eight passages:
-# answered 0.69 in Spanish and 0.71 in English (0.27 and 0.34 over passages of the other language), refused without the
-# passage 0.95 and 0.94 (0.97 and 0.96).
-MIN_REACH, MIN_REACH_ACROSS = 0.65, 0.52
+# How well a sentence must support an answer (`support`): less where the languages differ, for only cognates, names and
+# the glossary's words can be recognised there. Chosen on one half of XQuAD's articles, by
+# `services.understudy.trials.refusals`; on the other half, read once, with eight passages: answered 0.68 in Spanish and
+# 0.74 in English (0.39 and 0.44 over passages of the other language), refused without the passage 0.94 and 0.93 (0.93
+# and 0.93).
+MIN_SUPPORT, MIN_SUPPORT_ACROSS = 5.8, 5.2
+# What is taken off where the deed that is asked for is told in no word that is known.
+_UNTOLD_DEED = 1.0
+# Passages that reach less are not read further: half by all of it, half by its best two sentences in a row.
+_MIN_REACH = 0.4
 # Of a question about what happened, what the quoted sentence must tell by itself.
 MIN_TOLD = 0.4
 # A few passages say little of how rare a word is: they count as so many. A word in none of them is telling or not asked
 # for in these words; it weighs as one that half of them hold.
 _LEAST_PASSAGES, _UNSEEN_WEIGHT = 8, 0.4
-_MIN_SENTENCE_WORDS = 4
+_MIN_SENTENCE_WORDS = 3
+_TELLING_WORDS = 12
 _MAX_CHARS, _MAX_FOLLOWING_CHARS = 420, 240
 
 
@@ -51,6 +54,7 @@ class _Scored:
     passage: Passage
     statement: Statement
     following: Statement | None
+    before: str = ""
 
     @property
     def text(self) -> str:
@@ -126,28 +130,104 @@ def _forms(one: str, seen: Mapping[str, int]) -> frozenset[str]:
     return frozenset(word for word in seen if alike(one, word) or word in others or any(alike(o, word) for o in others))
 
 
+@dataclass(frozen=True)
+class Found:
+    """What passages say of a question. `lacks`: without quotes, what stood between the closest sentence and an answer.
+
+    `closest` is that sentence.
+    """
+
+    quotes: tuple[Quote, ...] = ()
+    lacks: Lack | None = None
+    closest: str = ""
+
+
 def extract(question: str, passages: Sequence[Passage], limit: int = 3) -> list[Quote]:
     """At most `limit` sentences, best first; none when the passages do not speak of what is asked."""
+    return list(read(question, passages, limit).quotes)
+
+
+def read(question: str, passages: Sequence[Passage], limit: int = 3) -> Found:
+    """At most `limit` sentences, best first, or what is missing for one."""
     texts = {one.number: clean(one.text) for one in passages}
     whole = {one.number: stems(f"{_names(one)} {texts[one.number]}") for one in passages}
-    asked, kind = _matter(question, list(whole.values())), answer_kind(question)
-    spoken = language(question)
-    scored: dict[bool, list[_Scored]] = {True: [], False: []}
+    asked, spoken = _matter(question, list(whole.values())), language(question)
+    fitting: dict[bool, list[_Scored]] = {True: [], False: []}
+    lacking: list[tuple[float, Lack, str]] = []
     for rank, passage in enumerate(passages):
-        same = (passage.language or language(passage.text)) == spoken
-        least = MIN_REACH if same else MIN_REACH_ACROSS
-        if asked.reach(whole[passage.number], _sentences(passage, texts)) < least:
-            continue
-        if not _holds_names(question, passage, same):
+        told_in = _told_in(passage)
+        same = told_in == spoken
+        reach = asked.reach(whole[passage.number], _sentences(passage, texts))
+        if reach < _MIN_REACH or not _holds_names(question, passage, same):
             continue
         prior = 0.4 * asked.coverage(whole[passage.number]) + 0.15 / (1 + rank)
-        own = [
-            one
-            for one in _scored(asked, passage, texts[passage.number])
-            if kind.fits(one.text, one.after) and not (kind.happened and asked.told(one.text) < MIN_TOLD)
-        ]
-        scored[same] += [replace(one, score=one.score + prior) for one in own]
-    return _best(scored[True] or scored[False], limit)
+        for one in _scored(asked, passage, texts[passage.number]):
+            supported, lack = _judged(question, asked, one, reach, told_in)
+            if supported < (MIN_SUPPORT if same else MIN_SUPPORT_ACROSS):
+                continue
+            if lack is None:
+                fitting[same].append(replace(one, score=one.score + prior))
+            else:
+                lacking.append((one.score, lack, one.text))
+    quotes = _best(fitting[True] or fitting[False], limit)
+    if not quotes and not lacking:
+        quotes = _in_other_words(question, passages, texts)
+    if quotes or not lacking:
+        return Found(tuple(quotes))
+    _, lack, closest = max(lacking, key=lambda one: one[0])
+    return Found((), lack, shorten(closest))
+
+
+def _in_other_words(question: str, passages: Sequence[Passage], texts: Mapping[int, str]) -> list[Quote]:
+    """The sentence that answers best where none repeats the question's words, after the one that says of what."""
+    told = [statements(texts[one.number], one.section.rsplit(" > ", 1)[-1]) for one in passages]
+    found = paraphrased(
+        question,
+        [(_names(one), _told_in(one), [each.text for each in own]) for one, own in zip(passages, told, strict=True)],
+    )
+    if not found:
+        return []
+    best = found[0]
+    passage = passages[best.line.rank]
+    lines = sorted({one.at: one for one in (best.about, best.line) if one is not None}.items())
+    return [Quote(shorten(one.text), passage.title, (passage.number,)) for _, one in lines]
+
+
+def _judged(question: str, asked: Asked, one: _Scored, reach: float, told_in: str) -> tuple[float, Lack | None]:
+    """How well a statement supports an answer, and what it lacks for one; 0 where it cannot be the answer at all."""
+    kind, told = answer_kind(question), asked.told(one.text)
+    if not kind.fits(one.text, one.after) or (kind.happened and told < MIN_TOLD):
+        return 0, None
+    # A heading says what all below it is about.
+    headed = f"{one.passage.title} {one.passage.section} {one.text}"
+    told = (told + asked.told(headed)) / 2
+    supported = support(question, stems(headed), reach, told, language(question), told_in)
+    lack = premise(question).lack(Said(one.text, one.before, one.after, _names(one.passage), told_in))
+    if lack is None or lack.slight:
+        lack = _strict_lack(question, one, told_in) or lack
+    return (supported - _UNTOLD_DEED, None) if lack is not None and lack.slight else (supported, lack)
+
+
+def _strict_lack(question: str, one: _Scored, told_in: str) -> Lack | None:
+    """What no answer may lack, however it is worded."""
+    near = "\n".join((_names(one.passage), one.before, one.text, one.after))
+    whole = f"{_names(one.passage)}\n{clean(one.passage.text)}"
+    if rank := other_rank(question, near):
+        return Lack(rank)
+    if turned_round(question, one.text):
+        return Lack(contrary=True)
+    spoken, asks = language(question), wanted(question)
+    words = matter(question, asks)
+    if spoken == told_in and denied(question, words, [one.before, one.text, one.after]):
+        return Lack(contrary=True)
+    named = attribute(question)
+    if named and not any(says(word, frozenset(stems(whole)), spoken, told_in) for word in named):
+        return Lack(" ".join(named))
+    if asks.form in MEASURES and not asks.told(f"{one.text}\n{one.after}"):
+        return Lack(asks.head)
+    if asks.form == "kind" and spoken == told_in and not asks.shown(f"{one.text}\n{one.after}"):
+        return Lack(asks.head)
+    return None
 
 
 def _sentences(passage: Passage, texts: Mapping[int, str]) -> list[list[str]]:
@@ -160,6 +240,12 @@ def _matter(question: str, texts: Sequence[Sequence[str]]) -> Asked:
     """What is asked, without codes: every passage that may answer holds them, so they tell nothing of its sentences."""
     rest = Asked(without_codes(question), texts)
     return rest if rest.stems else Asked(question, texts)
+
+
+def _told_in(passage: Passage) -> str:
+    """The language of a passage's own words where they are enough to tell: a document may hold more than one."""
+    enough = len(passage.text.split()) >= _TELLING_WORDS
+    return language(passage.text) if enough or not passage.language else passage.language
 
 
 def _names(passage: Passage) -> str:
@@ -182,7 +268,8 @@ def _scored(asked: Asked, passage: Passage, text: str) -> list[_Scored]:
         if telling:
             following = told[index + 1] if index + 1 < len(told) and not one.items and not one.lead else None
             context = 0.3 * asked.coverage([*own, *heading]) + 0.3 * asked.coverage([*own, *before])
-            scored.append(_Scored(asked.coverage(own) + context, passage, one, following))
+            previous = told[index - 1].text if index and told[index - 1].paragraph == one.paragraph else ""
+            scored.append(_Scored(asked.coverage(own) + context, passage, one, following, previous))
         before = own
     return scored
 
@@ -216,6 +303,9 @@ def _holds_names(question: str, passage: Passage, same: bool) -> bool:
         words = [stem(word) for word in content(name) if len(word) > 2]
         if same and words and not name.isupper() and not any(alike(word, one) for word in words for one in known):
             return False
+    named = [stem(word) for word in names_of(question) for word in content(word) if len(word) > 3]
+    if not same and named and not any(alike(word, one) or word in whole for word in named for one in known):
+        return False
     numbers = re.findall(r"(?<![\w.,-])\d+(?:\.\d+)*(?![\w%-])", question)
     return all(re.search(rf"(?<![\d.]){re.escape(one)}(?!\d|\.\d)", whole) for one in numbers)
 

@@ -6,6 +6,7 @@ Only for words that do not look alike; cognates such as `condición` and `condit
 import functools
 import re
 from collections.abc import Mapping
+from importlib import resources
 
 from services.understudy.words import stem
 
@@ -133,6 +134,12 @@ def _entries() -> list[list[str]]:
     return [list(map(str, entry.split())) for entry in _PAIRS.replace("\n", " ").split(";")]
 
 
+def _general() -> list[str]:
+    """Lines of everyday words that mean the same."""
+    text = (resources.files(__package__ or "") / "general_words.txt").read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
 @functools.cache
 def _known() -> Mapping[str, frozenset[str]]:
     pairs: dict[str, set[str]] = {}
@@ -141,7 +148,7 @@ def _known() -> Mapping[str, frozenset[str]]:
         pairs.setdefault(spanish, set()).update(english)
         for word in english:
             pairs.setdefault(word, set()).add(spanish)
-    for line in _SYNONYMS.strip().splitlines():
+    for line in (*_SYNONYMS.strip().splitlines(), *_general()):
         group = {stem(word) for word in line.replace("|", " ").split()}
         for word in group:
             pairs.setdefault(word, set()).update(group - {word})
@@ -151,6 +158,31 @@ def _known() -> Mapping[str, frozenset[str]]:
 def equivalents(word: str) -> frozenset[str]:
     """Stems that mean the same as a stem, in either language; empty when the word is not listed."""
     return _known().get(word, frozenset())
+
+
+@functools.cache
+def _sides() -> Mapping[tuple[str, str, str], frozenset[str]]:
+    """The stems of one meaning with a stem, by the language of the stem and that of theirs."""
+    found: dict[tuple[str, str, str], set[str]] = {}
+    lines = [f"{spanish} | {' '.join(english)}" for spanish, *english in _entries()]
+    for line in (*lines, *_SYNONYMS.strip().splitlines(), *_general()):
+        sides = {
+            spoken: {stem(word) for word in side.split()}
+            for spoken, side in zip(("es", "en"), line.split("|"), strict=True)
+        }
+        for spoken, own in sides.items():
+            for read, others in sides.items():
+                for word in own:
+                    found.setdefault((spoken, word, read), set()).update(others - {word})
+    return {key: frozenset(others) for key, others in found.items()}
+
+
+def of_one_meaning(word: str, spoken: str, read: str) -> frozenset[str]:
+    """Stems of the language `read` that mean the same as a stem of the language `spoken`, each `es` or `en`.
+
+    Stricter than `equivalents`, for which the `fund` of English is also the beginning of `fundado`.
+    """
+    return _sides().get((spoken, word, read), frozenset())
 
 
 @functools.cache

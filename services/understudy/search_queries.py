@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from services.understudy.conversation import Conversation
-from services.understudy.extract import FRAME
 from services.understudy.glossary import equivalents, synonyms
 from services.understudy.intent import points_back, split
+from services.understudy.premise_words import FRAME
 from services.understudy.sql_request import codes
 from services.understudy.words import alike, content, fold, language, stem, stems
 

@@ -22,17 +22,21 @@ class DateRange:
     whole: bool = False
 
 
-# Number of a month by its names and abbreviations, folded.
+# Full names of the months in order, and their abbreviations, folded, by language.
+MONTH_NAMES = {
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    "en": "january february march april may june july august september october november december",
+}
+MONTH_ABBREVIATIONS = {
+    "es": "ene feb mar abr may jun jul ago sep oct nov dic",
+    "en": "jan feb mar apr may jun jul aug sep oct nov dec",
+}
+# Number of a month by any of these.
 MONTHS = {
     name: number
-    for number, names in enumerate(
-        """enero january ene jan|febrero february feb|marzo march mar|abril april abr apr|mayo may|junio june jun
-        |julio july jul|agosto august ago aug|septiembre setiembre september sep sept|octubre october oct
-        |noviembre november nov|diciembre december dic dec""".split("|"),
-        start=1,
-    )
-    for name in names.split()
-}
+    for names in (*MONTH_NAMES.values(), *MONTH_ABBREVIATIONS.values())
+    for number, name in enumerate(names.split(), start=1)
+} | {"setiembre": 9, "sept": 9}
 _ORDINALS = {
     name: number
     for number, names in enumerate(
@@ -42,6 +46,20 @@ _ORDINALS = {
     )
     for name in names.split()
 }
+# Days in words, which need `de` or `of` before the month: `five may` is no day.
+_DAY_NAMES = {
+    name: number
+    for number, names in enumerate(
+        """primero uno first|dos second|tres third|cuatro fourth|cinco fifth|seis sixth|siete seventh|ocho eighth
+        |nueve ninth|diez tenth|once eleventh|doce twelfth|trece thirteenth|catorce fourteenth|quince fifteenth
+        |dieciseis sixteenth|diecisiete seventeenth|dieciocho eighteenth|diecinueve nineteenth|veinte twentieth
+        |veintiuno twenty-first|veintidos twenty-second|veintitres twenty-third|veinticuatro twenty-fourth
+        |veinticinco twenty-fifth|veintiseis twenty-sixth|veintisiete twenty-seventh|veintiocho twenty-eighth
+        |veintinueve twenty-ninth|treinta thirtieth|thirty-first""".split("|"),
+        start=1,
+    )
+    for name in names.split()
+} | {"treinta y uno": 31}
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _NAMES = "|".join(sorted(MONTHS, key=len, reverse=True))
 _MONTH, _MONTH2 = rf"(?P<month>{_NAMES})", rf"(?P<month2>{_NAMES})"
@@ -53,7 +71,8 @@ _WHICH = rf"[qt](?P<q>[1-4])|(?P<q2>[1-4])[qt]|{_ORDINAL}\s+(?:trimestre|quarter
 _TOWARDS = "since|until|through|before|after|desde|hasta|antes de|despues de|a partir de"
 _TO_MONTH = r"(?:\s+(?:to|a|al|hasta|until|through)\s+|\s?[-–]\s?)"
 _NO_VERB = r"(?!\w)(?!\s+(?:be|not|i|we|you)\b)"
-_DAY, _DAY2 = (rf"(?P<day{name}>[0-3]?\d)(?:st|nd|rd|th|º)?" for name in ("", "2"))
+_DAY, _DAY2 = (rf"(?P<day{name}>[0-3]?\d)(?:st|nd|rd|th|o|º)?" for name in ("", "2"))
+_DAY_IN_WORDS = r"(?P<dayname>" + "|".join(sorted(_DAY_NAMES, key=len, reverse=True)) + r")\s+(?:de|of)\s+"
 _ON_DAY, _IN_YEAR = r"\s+(?:de\s+|of\s+)?", rf"{_OF}{_YEAR})"
 _TO = r"\s*(?:y|and|to|a|al|hasta|until|through|-|–)\s*(?:el\s+|the\s+)?"
 _DATE_FORMS = [
@@ -63,6 +82,8 @@ _DATE_FORMS = [
         ("day", rf"{_EDGE}(?P<day>[0-3]?\d)[/.-](?P<m>0?[1-9]|1[0-2])[/.-]{_YEAR}{_STOP}"),
         ("days", rf"{_EDGE}{_DAY}(?:{_ON_DAY}{_MONTH})?{_TO}{_DAY2}{_ON_DAY}{_MONTH2}{_IN_YEAR}?{_STOP}"),
         ("days", rf"{_EDGE}{_MONTH}\s+{_DAY}{_TO}{_MONTH2}\s+{_DAY2}{_IN_YEAR}?{_STOP}"),
+        ("day", rf"{_EDGE}(?P<m>0?[1-9]|1[0-2])/(?P<day>1[3-9]|2\d|3[01])/{_YEAR}{_STOP}"),
+        ("day", rf"{_EDGE}{_DAY_IN_WORDS}{_MONTH}{_IN_YEAR}?{_STOP}"),
         ("day", rf"{_EDGE}{_DAY}{_ON_DAY}{_MONTH}{_IN_YEAR}{_STOP}"),
         ("day", rf"{_EDGE}{_MONTH}\s+{_DAY},?\s+{_YEAR}{_STOP}"),
         ("day", rf"{_EDGE}{_DAY}{_ON_DAY}{_MONTH}{_STOP}"),
@@ -136,7 +157,8 @@ def _bounds(form: str, match: re.Match[str], today: date) -> tuple[date, date] |
     if form in ("months", "days"):
         return _range(named, month, MONTHS[named["month2"]], year, today)
     if form == "day":
-        return _day(year or _latest(today, month, int(named["day"])), month, int(named["day"]))
+        day = _DAY_NAMES.get(named.get("dayname") or "") or int(named["day"])
+        return _day(year or _latest(today, month, day), month, day)
     return _months(year or _latest(today, month), month, 1)
 
 

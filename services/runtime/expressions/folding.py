@@ -8,7 +8,9 @@ class _Folded(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
-        folded = unicodedata.normalize("NFKD", char)[0].lower()[:1] or char
+        # `½` is no `1`.
+        whole = unicodedata.decomposition(char).startswith("<fraction>")
+        folded = char if whole else unicodedata.normalize("NFKD", char)[0].lower()[:1] or char
         if len(self) < _MAX_FOLDED:
             self[code] = folded
         return folded

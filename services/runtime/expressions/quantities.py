@@ -7,6 +7,7 @@ from decimal import Decimal, InvalidOperation
 
 from services.runtime.expressions.dates import date_ranges
 from services.runtime.expressions.folding import fold
+from services.runtime.expressions.spelt import spelt_numbers
 
 _UNITS = {
     "€": "EUR", "eur": "EUR", "euro": "EUR", "$": "USD", "usd": "USD", "dolar": "USD", "dollar": "USD",
@@ -15,42 +16,24 @@ _UNITS = {
 _SCALES = {
     "k": 1_000, "mil": 1_000, "thousand": 1_000, "miles": 1_000, "m": 1_000_000, "mm": 1_000_000, "mio": 1_000_000,
     "million": 1_000_000, "millon": 1_000_000, "bn": 1_000_000_000, "billion": 1_000_000_000,
+    "mil millon": 1_000_000_000, "tn": 10**12, "trillion": 10**12, "billon": 10**12, "dozen": 12, "docena": 12,
 }  # fmt: skip
 
-_SMALL = {
-    word: value
-    for value, names in {
-        0: "cero zero", 1: "un uno una one", 2: "dos two", 3: "tres three", 4: "cuatro four", 5: "cinco five",
-        6: "seis six", 7: "siete seven", 8: "ocho eight", 9: "nueve nine", 10: "diez ten", 11: "once eleven",
-        12: "doce twelve", 13: "trece thirteen", 14: "catorce fourteen", 15: "quince fifteen", 16: "dieciseis sixteen",
-        17: "diecisiete seventeen", 18: "dieciocho eighteen", 19: "diecinueve nineteen", 20: "veinte twenty",
-        25: "veinticinco", 30: "treinta thirty", 40: "cuarenta forty", 50: "cincuenta fifty", 60: "sesenta sixty",
-        70: "setenta seventy", 80: "ochenta eighty", 90: "noventa ninety", 100: "cien ciento",
-        200: "doscientos doscientas", 300: "trescientos trescientas", 400: "cuatrocientos cuatrocientas",
-        500: "quinientos quinientas", 600: "seiscientos seiscientas", 700: "setecientos setecientas",
-        800: "ochocientos ochocientas", 900: "novecientos novecientas",
-    }.items()
-    for word in names.split()
-}  # fmt: skip
-_LARGE = {
-    "mil": 1_000, "thousand": 1_000, "million": 1_000_000, "millon": 1_000_000, "millones": 1_000_000,
-    "millions": 1_000_000, "billion": 1_000_000_000,
-}  # fmt: skip
-
-_SCALE = r"(?:(?P<scale>k|mm?|mil(?:es)?|thousand|mill?i?on(?:es|s)?|mio|bn|billion)\b\.?)?"
+_SCALE = (
+    r"(?:(?P<scale>k|mm?|mil millones|mil(?:es)?|thousand|mill?i?on(?:es|s)?|mio|bn|tn|billions?|trillions?|"
+    r"billon(?:es)?|dozens?|docenas?)\b\.?(?P<half>\s+(?:y medio|y media|and a half)\b)?)?"
+)
 _UNIT = (
     r"(?:\s*(?:de\s+|of\s+)?(?P<unit>€|\$|£|%|euros?\b|eur\b|usd\b|gbp\b|dolar(?:es)?\b|"
     r"dollars?\b|pounds?\b|libras?\b|por ciento\b|percent\b))?"
 )
 _DIGITS = re.compile(
-    rf"(?<![\w.,/-])(?P<before>€|\$|£|eur\s|usd\s)?\s?(?P<number>\d{{1,18}}(?:[.,' ]\d{{3}}(?!\d))*(?:[.,]\d+)?)\s?"
+    rf"(?<![\w.,/-])(?P<before>€|\$|£|eur\s|usd\s)?\s?(?P<number>\d{{1,18}}(?:[.,' ]\d{{3}}(?!\d))*(?:[.,]\d+)?)"
+    rf"(?P<vulgar>[¼½¾])?\s?"
     rf"(?:(?P<k>k|m|mm|bn)(?=€|\$|£))?{_SCALE}{_UNIT}(?![\w/-]|[.,]\d)"
 )
-_SPELT = re.compile(
-    r"(?<!\w)(?P<words>(?:(?:"
-    + "|".join(sorted({*_SMALL, *_LARGE, "hundred"}, key=len, reverse=True))
-    + r")(?:\s+(?:y|and)\s+|\s+|-)?)+)(?<!\s)(?<!-)(?!\w)"
-)
+_VULGAR = {"¼": Decimal("0.25"), "½": Decimal("0.5"), "¾": Decimal("0.75")}
+_HALF = Decimal("0.5")
 _SPELT_UNIT = re.compile(r"\s*" + _UNIT.removeprefix(r"(?:\s*").removesuffix(")?"))
 
 
@@ -62,6 +45,8 @@ class Quantity:
     unit: str
     start: int
     end: int
+    # The power of ten that it was written with in words or letters: a million of `two million`.
+    scale: int = 1
 
 
 def parse_number(text: str) -> Decimal | None:
@@ -102,30 +87,16 @@ def quantities(text: str) -> list[Quantity]:
         if value is None:
             continue
         unit = _unit_of(match["unit"]) or _unit_of(match["before"])
-        found.append(Quantity(value * _scale_of(match["k"] or match["scale"]), unit, match.start(), match.end()))
-    for match in _SPELT.finditer(folded):
-        value = _spelt(match["words"])
-        if value is None or any(one.start <= match.start() < one.end for one in found):
+        scale = _scale_of(match["k"] or match["scale"])
+        value = (value + _VULGAR.get(match["vulgar"] or "", 0) + (_HALF if match["half"] else 0)) * scale
+        found.append(Quantity(value, unit, match.start(), match.end(), scale))
+    for one in spelt_numbers(folded):
+        if any(other.start <= one.start < other.end for other in found):
             continue
-        tail = _SPELT_UNIT.match(folded, match.end())
-        end = tail.end() if tail else match.end()
-        found.append(Quantity(Decimal(value), _unit_of(tail["unit"]) if tail else "", match.start(), end))
+        tail = _SPELT_UNIT.match(folded, one.end)
+        end = tail.end() if tail else one.end
+        found.append(Quantity(one.value, _unit_of(tail["unit"]) if tail else "", one.start, end, one.scale))
     return sorted(found, key=lambda one: one.start)
-
-
-def _spelt(text: str) -> int | None:
-    total = group = 0
-    words = [word for word in re.split(r"[\s-]+", text) if word not in ("y", "and", "")]
-    if not words or words in (["un"], ["una"], ["uno"], ["one"], ["once"]):
-        return None
-    for word in words:
-        if word in _LARGE:
-            total, group = total + max(group, 1) * _LARGE[word], 0
-        elif word == "hundred":
-            group = max(group, 1) * 100
-        else:
-            group += _SMALL[word]
-    return total + group
 
 
 @dataclass(frozen=True)
@@ -212,9 +183,6 @@ def _threshold(folded: str, before: str, number: Quantity) -> list[Comparison]:
 def _with_unit_of(number: Quantity, other: Quantity) -> Quantity:
     """`between 1 and 2 M€`: the first number is in the unit and size of the second."""
     value = number.value
-    if value < 1000 <= other.value and not number.unit:
-        for scale in (1_000_000_000, 1_000_000, 1_000):
-            if other.value % scale == 0 and value * scale <= other.value:
-                value *= scale
-                break
-    return Quantity(value, number.unit or other.unit, number.start, number.end)
+    if number.scale == 1 and value < 1000 and not number.unit and value * other.scale <= other.value:
+        value *= other.scale
+    return Quantity(value, number.unit or other.unit, number.start, number.end, number.scale)

@@ -69,7 +69,7 @@ def relative_periods(folded: str, today: date) -> list[tuple[date, date, int, in
     for step, pattern in _STEPPED:
         for match in pattern.finditer(folded):
             word = next(one for one in match.groups() if one)
-            if bounds := _calendar(today, step, _UNIT_OF[word]):
+            if bounds := calendar_period(today, step, _UNIT_OF[word]):
                 found.append((*bounds, *match.span()))
     for days, pattern in _DAYS:
         day = today + timedelta(days)
@@ -77,8 +77,11 @@ def relative_periods(folded: str, today: date) -> list[tuple[date, date, int, in
     return found
 
 
-def _calendar(today: date, step: int, unit: str) -> tuple[date, date] | None:
-    """The calendar's unit that is `step` units from today's. A week begins on Monday (ISO 8601)."""
+def calendar_period(today: date, step: int, unit: str) -> tuple[date, date] | None:
+    """The calendar's unit that is `step` units from today's, up to the day after it; None for a day.
+
+    `unit` is week, month, quarter, half or year. A week begins on Monday (ISO 8601).
+    """
     if unit == "day":
         return None
     if unit == "week":

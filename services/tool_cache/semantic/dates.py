@@ -7,16 +7,10 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
+from services.runtime.expressions.dates import MONTH_ABBREVIATIONS, MONTH_NAMES
+from services.runtime.expressions.relative import calendar_period
 from services.tool_cache.semantic.tokens import Token
 
-_MONTHS = {
-    "en": "january february march april may june july august september october november december",
-    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-}
-_SHORT = {
-    "en": "jan feb mar apr may jun jul aug sep oct nov dec",
-    "es": "ene feb mar abr may jun jul ago sep oct nov dic",
-}
 _WEEKDAYS = {
     "en": "monday tuesday wednesday thursday friday saturday sunday",
     "es": "lunes martes miercoles jueves viernes sabado domingo",
@@ -60,7 +54,7 @@ class DateReader:
         self._words = [token.fold for token in tokens]
         self._language = language
         self._today = today
-        self._months = _names(_MONTHS, language) | _names(_SHORT, language)
+        self._months = _names(MONTH_NAMES, language) | _names(MONTH_ABBREVIATIONS, language)
 
     def at(self, at: int) -> tuple[str, int] | None:
         """The date that begins at a token, in canonical form, and the place behind it; None where there is none."""
@@ -127,15 +121,19 @@ class DateReader:
         return None
 
     def _period(self, unit: str, offset: int) -> str:
-        today = self._today
-        if unit == "year":
-            return f"@{today.year + offset}"
-        if unit == "week":
-            return f"@W{today - timedelta(days=today.weekday()) + timedelta(weeks=offset)}"
-        length = 1 if unit == "month" else 3
-        count = today.year * 12 + (today.month - 1) + offset * length
-        year, month = divmod(count, 12)
-        return f"@{year}-{month + 1:02}" if unit == "month" else f"@{year}-Q{month // 3 + 1}"
+        period = calendar_period(self._today, offset, unit)
+        if period is None:
+            raise ValueError(f"no unit of the calendar: {unit}")
+        first = period[0]
+        match unit:
+            case "year":
+                return f"@{first.year}"
+            case "week":
+                return f"@W{first}"
+            case "month":
+                return f"@{first.year}-{first.month:02}"
+            case _:
+                return f"@{first.year}-Q{first.month // 3 + 1}"
 
     def _with_month(self, at: int) -> tuple[str, int] | None:
         """A month with or without day and year, in any order that the two languages have."""
@@ -160,7 +158,7 @@ class DateReader:
         """Not the words "may" and "march", nor short forms that may be others."""
         word, token = self._word(at), self._tokens[at]
         clear = dated or self._year_behind(at + 1) is not None
-        if len(word) == 3 and word not in _MONTHS[self._language].split():
+        if len(word) == 3 and word not in MONTH_NAMES[self._language].split():
             return clear
         if word in ("may", "march"):
             return clear or (at > 0 and token.name) or self._word(at - 1) in _BEFORE

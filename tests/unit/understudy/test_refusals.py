@@ -11,6 +11,7 @@ from services.understudy.trials import false_premises, refusals
 
 DATA = Path(__file__).parents[2] / "data"
 QUESTIONS = DATA / "understudy" / "false_premises.csv"
+STRANGERS = DATA / "understudy" / "strangers"
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +23,23 @@ def shelf():
     return false_premises.passages(texts)
 
 
-@pytest.mark.parametrize(("answered", "floor"), [(False, 0.85), (True, 0.9)])
+@pytest.mark.parametrize(("answered", "floor"), [(False, 0.9), (True, 0.9)])
 def test_false_premises_are_refused_and_their_true_twins_answered(shelf, answered, floor):
     wanted = [one for one in false_premises.questions(QUESTIONS, "all") if bool(one.says) == answered]
     right = sum(false_premises.asked(one, shelf).right for one in wanted)
     assert len(wanted) >= 40
+    assert right / len(wanted) >= floor
+
+
+@pytest.mark.parametrize(("answered", "floor"), [(False, 0.86), (True, 0.9)])
+def test_documents_of_any_subject_answer_what_they_say_and_nothing_else(answered, floor):
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(STRANGERS.glob("*.md"))}
+    shelf = false_premises.passages(texts)
+    wanted = [
+        one for one in false_premises.questions(STRANGERS.with_suffix(".csv"), "dev") if bool(one.says) == answered
+    ]
+    right = sum(false_premises.asked(one, shelf).right for one in wanted)
+    assert len(wanted) >= 70
     assert right / len(wanted) >= floor
 
 
