@@ -8,7 +8,7 @@ UV_VERSION := 0.13.9
 export UV_LINK_MODE ?= copy
 PROTOS := $(shell find protos/sabueso -name '*.proto')
 
-.PHONY: help setup protos up down status logs ask check fmt docs test test-slow eval-retrieval bench load-smoke soak load browser clients lock clean
+.PHONY: help setup protos up down status logs ask check fmt docs test test-slow eval-retrieval bench load-smoke soak load browser clients promtool evals lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -93,10 +93,10 @@ docs: setup ## renew the README's tables of settings and errors
 # Most tests wait for servers most of the time: three files side by side keep two cores busy.
 JOBS ?= 3
 
-test: setup browser clients ## all tests but the slow ones, JOBS=3 files side by side (JOBS=0: one after another)
+test: setup browser clients promtool ## all tests but the slow ones, JOBS=3 files side by side (JOBS=0: one after another)
 	@$(BIN)/pytest -q -m "not slow" -n $(JOBS) --dist loadfile
 
-test-slow: setup browser clients ## the slow tests (none is fine)
+test-slow: setup browser clients promtool ## the slow tests (none is fine)
 	@$(BIN)/python -m local.clients llama
 	@$(BIN)/python -m local.clients ragas
 	@$(BIN)/pytest -q -m slow || [ $$? -eq 5 ]
@@ -107,8 +107,15 @@ browser: setup
 clients: setup
 	@$(BIN)/python -m local.clients
 
+promtool: setup
+	@$(BIN)/python -m local.promtool
+
 eval-retrieval: setup ## measure search quality (DATA=folder ONLY="adi cisi" SPLIT=test REASON=… CHECK=1; without DATA: the shipped samples)
 	@$(BIN)/python -m services.evaluation.retrieval $(if $(DATA),--data '$(DATA)') $(if $(ONLY),--collections $(ONLY)) $(if $(SPLIT),--split $(SPLIT)) $(if $(REASON),--reason '$(REASON)') $(if $(MODEL),--model '$(MODEL)') $(if $(MAX_QUESTIONS),--max-questions $(MAX_QUESTIONS)) $(if $(CHECK),--check) $(if $(JSON),--json) --out docs/retrieval-quality.md
+
+evals: setup ## the demo's golden sets against the running stack (needs make up DETACH=1; JUDGE=lexical: a stand-in; GATE=1: worse fails)
+	@$(BIN)/sabueso evals run demo/evals/answers $(if $(JUDGE),--judge $(JUDGE)) --out .sabueso/evals/answers-$$(date +%Y%m%d-%H%M%S) $(if $(GATE),--gate tests/data/evals/baseline/answers.json)
+	@$(BIN)/sabueso evals run demo/evals/tools $(if $(JUDGE),--judge $(JUDGE)) --out .sabueso/evals/tools-$$(date +%Y%m%d-%H%M%S) $(if $(GATE),--gate tests/data/evals/baseline/tools.json)
 
 bench: setup ## measure, on a stack of its own; one JSON line a figure (ONLY="sql_query memory")
 	@$(BIN)/python -m loadtests.bench $(if $(ONLY),--only $(ONLY))

@@ -16,7 +16,8 @@ HOME = Path(os.environ.get("SABUESO_HOME", ".sabueso")).resolve()
 # Marks our processes in their environment, so that what a killed run left behind is found and nothing else is touched.
 MARK = "_SABUESO_STACK"
 GRPC_SERVICES = (
-    "embedding", "reranking", "retrieval", "ingestion", "sql_tool", "web_tool", "tool_cache", "orchestrator",
+    "embedding", "reranking", "retrieval", "ingestion", "sql_tool", "web_tool", "tool_cache", "evaluation",
+    "orchestrator",
 )  # fmt: skip
 # What each service calls, as in the chart's `calls:`.
 CALLS: dict[str, tuple[str, ...]] = {
@@ -25,7 +26,8 @@ CALLS: dict[str, tuple[str, ...]] = {
     "ingestion": ("embedding", "retrieval", "tool_cache"),
     "sql_tool": ("tool_cache",),
     "tool_cache": ("embedding",),
-    "orchestrator": ("retrieval", "sql_tool", "web_tool", "tool_cache", "embedding"),
+    "evaluation": ("embedding",),
+    "orchestrator": ("retrieval", "sql_tool", "web_tool", "tool_cache", "embedding", "evaluation"),
     "gateway": ("orchestrator", "retrieval", "ingestion", "embedding", "reranking", "web_tool", "tool_cache"),
 }
 
@@ -72,27 +74,33 @@ def plan(options: Options) -> Plan:
 
 def write(plan: Plan, cluster: postgres.Cluster) -> None:
     """Makes the folders, the tenants' files and supervisord's configuration, and begins new logs."""
-    for folder in ("logs", "valkey", "tenants", "secrets", "spool", "vectors"):
+    for folder in ("logs", "valkey", "tenants", "secrets", "gateway-keys", "spool", "vectors", "evals"):
         (HOME / folder).mkdir(exist_ok=True)
     for old in (HOME / "logs").glob("*.log"):
         old.unlink()
-    (HOME / "secrets").chmod(0o700)
+    for folder in ("secrets", "gateway-keys"):
+        (HOME / folder).chmod(0o700)
     tenants.write_tenants(HOME / "tenants", keys())
+    for tenant, key in keys().items():
+        (HOME / "gateway-keys" / f"{tenant}.key").write_text(key)
     (HOME / "plan.json").write_text(json.dumps({"ports": plan.ports, "options": asdict(plan.options)}))
     programs = [
         _program("postgres", cluster.command, {}, 10, user=cluster.user, stop="INT"),
         _program("valkey", valkey.command(HOME / "valkey", plan.ports["valkey"]), {}, 10),
         _program("web_fixture", [*_python("demo.web_fixture"), "--port", str(plan.ports["web_fixture"])], {}, 20),
-        *(_program(name, _python(f"services.{name}.server"), environment, 20) for name, environment in _services(plan)),
+        *(
+            _program(name, _python(f"services.{name}.server"), environment, 20)
+            for name, environment in _services(plan, cluster)
+        ),
     ]
     conf = HOME / "supervisord.conf"
     conf.touch(mode=0o600)
     conf.write_text(_SUPERVISOR.format(home=HOME, environment=_environment({MARK: str(HOME)})) + "\n".join(programs))
 
 
-def _services(plan: Plan) -> list[tuple[str, dict[str, str]]]:
+def _services(plan: Plan, cluster: postgres.Cluster) -> list[tuple[str, dict[str, str]]]:
     """Each service with its environment: all of its settings, nothing of ours."""
-    own = _own_settings(plan)
+    own = _own_settings(plan, cluster)
     services: list[tuple[str, dict[str, str]]] = []
     for name in GRPC_SERVICES:
         settings = {
@@ -111,7 +119,7 @@ def _services(plan: Plan) -> list[tuple[str, dict[str, str]]]:
     return [(name, {f"SABUESO_{k}": v for k, v in settings.items()}) for name, settings in services]
 
 
-def _own_settings(plan: Plan) -> dict[str, dict[str, str]]:
+def _own_settings(plan: Plan, cluster: postgres.Cluster) -> dict[str, dict[str, str]]:
     options = plan.options
     valkey_url = f"redis://127.0.0.1:{plan.ports['valkey']}"
     model_url = options.model_url or f"http://127.0.0.1:{plan.ports['understudy']}/v1"
@@ -125,6 +133,13 @@ def _own_settings(plan: Plan) -> dict[str, dict[str, str]]:
         "sql_tool": tenants | {"SECRETS_DIR": str(HOME / "secrets")},
         "web_tool": tenants | {"SEARXNG_URL": f"http://{fixture}", "ALLOWED_PRIVATE_ADDRESSES": fixture},
         "tool_cache": {"VALKEY_URL": valkey_url},
+        "evaluation": {
+            "GOLDEN_DIR": str(Path("demo/evals").resolve()),
+            "GATEWAY_URL": plan.url,
+            "GATEWAY_KEYS_DIR": str(HOME / "gateway-keys"),
+            "RUNS_DIR": str(HOME / "evals"),
+            "RESULTS_DSN": cluster.dsn(),
+        },
         "orchestrator": tenants
         | {
             "MODEL_URL": f"{plan.url}/v1",

@@ -23,6 +23,7 @@ _UNCONFIRMED = {
     "unsupported": "the sources do not support",
     "not_useful": "the model doubts that the question is answered",
     "link": "taken out",
+    "prompt_leak": "the answer was cut",
 }
 
 
@@ -133,6 +134,10 @@ class Printer:
             case "plan":
                 for one in step["steps"]:
                     self._line("◦", _planned(one))
+            case "step_finished" if not step["found"] or step.get("reason"):
+                self._line("✗" if not step["found"] else "…", _reason(step), step["step_id"])
+            case "step_finished":
+                self._line("✓", "found", step["step_id"])
             case "thought" if step.get("thought"):
                 self._line("…", step["thought"], step.get("step_id"))
             case "tool_call_started":
@@ -166,6 +171,12 @@ def _planned(step: Fields) -> str:
     who = f" [{step['specialist']}]" if step.get("specialist") else ""
     needs = f" (after {', '.join(step['depends_on'])})" if step["depends_on"] else ""
     return f"{step['id']} {step['question']}{who}{needs}"
+
+
+def _reason(step: Fields) -> str:
+    """What has become of a step of the plan that did not find all."""
+    found = "found, but not all" if step["found"] else "not found"
+    return f"{found}: {step['reason']}" if step.get("reason") else found
 
 
 def _unconfirmed(finding: Fields) -> str:

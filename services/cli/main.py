@@ -1,10 +1,10 @@
-"""The `sabueso` command: ask, search, ingest, documents, collections, doctor, sql, web, tenants, keys, limits, mcp."""
+"""The `sabueso` command: ask, search, ingest, documents, collections, doctor, sql, web, tenants, keys, evals …"""
 
 from typing import Annotated
 
 import typer
 
-from services.cli import checks, collections, documents, keys, limits, mcp_servers, sending, tenants
+from services.cli import checks, collections, documents, evals, keys, limits, mcp_servers, sending, tenants
 from services.cli.ask import ask
 from services.cli.client import Failed
 from services.cli.console import Json, complaints, connect, fail, out, print_json
@@ -20,6 +20,7 @@ app.add_typer(tenants.app, name="tenants")
 app.add_typer(keys.app, name="keys")
 app.add_typer(limits.app, name="limits")
 app.add_typer(mcp_servers.app, name="mcp")
+app.add_typer(evals.app, name="evals")
 
 
 @app.command()

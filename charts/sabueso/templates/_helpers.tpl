@@ -54,6 +54,7 @@ helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
   "valkey" (dict "SABUESO_VALKEY_URL" $root.Values.valkeyUrl)
   "qdrant" (dict "SABUESO_VECTOR_STORE" (printf "qdrant:%s" $root.Values.qdrantUrl))
   "searxng" (dict "SABUESO_SEARXNG_URL" $root.Values.searxngUrl)
+  "evaluation" (dict "SABUESO_GATEWAY_URL" (printf "http://%s:8080" (include "sabueso.name" (list $root "gateway"))) "SABUESO_GATEWAY_KEYS_DIR" "/etc/sabueso/keys")
   "model" (dict "SABUESO_MODEL_URL" $root.Values.model.url)
   "modelRoute" (dict "SABUESO_MODEL_URL" (printf "http://%s:8080/v1" (include "sabueso.name" (list $root "gateway"))) "SABUESO_MODEL_NAME" $root.Values.model.name)
 }}

@@ -9,7 +9,6 @@ import os
 import platform
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from pathlib import Path
 from services.evaluation.retrieval import catalogue, report, server, split, targets, trial
 from services.evaluation.retrieval.collection import BrokenCollection, Collection
 from services.evaluation.retrieval.processes import NotStarted
+from services.evaluation.runs.facts import commit
 
 SHIPPED = Path("tests/data/evaluation/collections")
 _CACHE = Path(".sabueso/eval-cache")
@@ -101,7 +101,7 @@ def _told(asked: argparse.Namespace, trials: Sequence[trial.Trial], model: str) 
     origin = report.Origin(
         asked.split,
         command(asked),
-        _commit(),
+        commit(),
         model,
         f"{os.cpu_count()} × {platform.machine()}",
         f"{datetime.now(UTC):%Y-%m-%d}",
@@ -133,23 +133,9 @@ def command(asked: argparse.Namespace) -> str:
 def note_reading(path: Path, part: str, reason: str, names: Sequence[str]) -> None:
     """Adds a line: when, at which commit, which split of which collections, and why."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    cells = (f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", _commit(), part, ",".join(names), " ".join(reason.split()))
+    cells = (f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", commit(), part, ",".join(names), " ".join(reason.split()))
     with path.open("a", encoding="utf-8") as log:
         log.write("\t".join(cells) + "\n")
-
-
-def _commit() -> str:
-    """Short hash; with a mark where files differ from it."""
-    # Without it even looking takes the index's lock, and somebody's commit fails.
-    git = ["git", "--no-optional-locks"]
-    try:
-        head, changed = (
-            subprocess.run([*git, *words], capture_output=True, text=True, check=True, timeout=30).stdout.strip()
-            for words in (["rev-parse", "--short=10", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return f"{head}-dirty" if changed else head
 
 
 def _say(line: str) -> None:

@@ -82,6 +82,9 @@ def test_the_way_the_plan_and_the_calls_of_each_step_are_shown(sabueso, answers)
              arguments={"query": "SELECT 1"}),
         step("tool_call_finished", iteration=1, call_id="a", tool="sql_query", status="ok", from_cache=False,
              duration_ms=20.4, summary="1 row"),
+        step("step_finished", step_id="s1", found=True, reason=None),
+        step("step_finished", step_id="s2", found=False, reason="nothing was found"),
+        step("step_finished", step_id="s3", found=True, reason="deadline"),
         chunk({"content": "Acme [1]."}),
         chunk({"annotations": [
             {"type": "tool_citation",
@@ -90,13 +93,16 @@ def test_the_way_the_plan_and_the_calls_of_each_step_are_shown(sabueso, answers)
         ended(),
     )  # fmt: skip
     lines = sabueso("ask", "why?").output.splitlines()
-    assert lines[:6] == [
+    assert lines[:9] == [
         "» plan: as asked",
         "◦ s1 Which provider? [sql]",
         "◦ s2 Its penalties? (after s1)",
         "s1 … First.",
         "s1 → sql_query: SELECT 1",
         "s1 ✓ sql_query: 1 row (20 ms)",
+        "s1 ✓ found",
+        "s2 ✗ not found: nothing was found",
+        "s3 … found, but not all: deadline",
     ]
     assert "Acme [1]." in lines
     assert "  [1] calculate 1+1: 2" in lines

@@ -1,0 +1,70 @@
+"""The newest run of each golden set, for Prometheus. Labels are bounded: further sets and variants are `other`."""
+
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.registry import REGISTRY
+
+from services.evaluation.runs.deterministic import ARGUMENTS, NO_TOOL, REFERENCE_FACTS, REFUSAL, TOOLS
+from services.evaluation.runs.store import Measurement, Run, RunStatus
+from services.evaluation.runs.summary import ALL
+
+# By our names of the metrics. A metric store is told of these and no other.
+_NAMES = {
+    "faithfulness": ("rag_faithfulness_score", "Supported claims ÷ claims of the answers."),
+    "answer_relevance": ("rag_answer_relevance_score", "How near answers are to their questions."),
+    "context_precision": ("rag_context_precision_score", "Relevant passages ÷ passages shown."),
+    "context_recall": ("rag_context_recall_score", "Claims of the references that the passages hold ÷ all of them."),
+    "noise_sensitivity": ("rag_noise_sensitivity", "Drop of faithfulness under irrelevant passages."),
+    "completeness": ("rag_completeness_score", "Aspects of the questions covered by the answers."),
+    "ndcg@10": ("rag_retrieval_ndcg_at_10", "nDCG@10 of the sources shown."),
+    "recall@10": ("rag_retrieval_recall_at_10", "Expected sources among those shown."),
+    REFUSAL: ("rag_refusal_accuracy", "Refusals where they are due, and only there."),
+    REFERENCE_FACTS: ("rag_reference_facts", "What references must say that answers say."),
+    TOOLS: ("tool_selection_accuracy", "Turns with the right tools ÷ turns in which a call is expected."),
+    ARGUMENTS: ("tool_call_accuracy", "Expected calls that were made with the right arguments."),
+    NO_TOOL: ("tool_no_tool_accuracy", "Questions that need no tool and got no call."),
+}
+OTHER = "other"
+_MOST_SETS, _MOST_VARIANTS = 20, 12
+_LABELS = ("golden_set", "variant", "language")
+
+
+class RunGauges:
+    """Shows the newest runs. The tenant is no label: the names of sets tell them apart."""
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        self._scores = {key: Gauge(name, text, _LABELS, registry=registry) for key, (name, text) in _NAMES.items()}
+        self._coverage = Gauge(
+            "rag_answer_coverage", "Questions of the newest run that were answered.", ("golden_set",), registry=registry
+        )
+        self._last = Gauge(
+            "rag_last_run_timestamp_seconds",
+            "Start of the newest run that has ended.",
+            ("golden_set",),
+            registry=registry,
+        )
+        self._failed = Gauge(
+            "rag_last_run_failed", "1 where the newest run that is over failed.", ("golden_set",), registry=registry
+        )
+        self._known: dict[str, list[str]] = {}
+
+    def show(self, run: Run, measurements: Sequence[Measurement]) -> None:
+        """Takes a run that is over. A failed one leaves the scores of the one before as they are."""
+        name = self._bounded("sets", run.golden_set, _MOST_SETS)
+        self._last.labels(name).set(run.created_at.timestamp())
+        self._failed.labels(name).set(run.status is RunStatus.FAILED)
+        if run.status is not RunStatus.DONE:
+            return
+        if run.wanted_count:
+            self._coverage.labels(name).set(run.done_count / run.wanted_count)
+        for one in measurements:
+            if one.stratum == ALL and one.mean is not None and one.metric in self._scores:
+                variant = self._bounded("variants", one.variant, _MOST_VARIANTS)
+                self._scores[one.metric].labels(name, variant, one.language).set(one.mean)
+
+    def _bounded(self, kind: str, name: str, most: int) -> str:
+        known = self._known.setdefault(kind, [])
+        if name not in known and len(known) < most:
+            known.append(name)
+        return name if name in known else OTHER

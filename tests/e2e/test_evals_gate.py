@@ -1,0 +1,115 @@
+"""The gate on a real stack: no change is not caught, and each of three planted regressions is."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import yaml
+
+from services.evaluation.golden import sets
+from services.evaluation.runs import command
+from services.evaluation.runs.baseline import baseline_of
+from services.evaluation.runs.command import JudgeChoice, Wanted
+from services.evaluation.runs.compare import families_of
+from services.evaluation.runs.gate import check
+from services.evaluation.runs.gateway_asker import GatewayAsker, Stack
+from services.evaluation.runs.variant import Variant
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
+TOOLS, ANSWERS = Path("demo/evals/tools"), Path("demo/evals/answers")
+
+
+class Bench:
+    """Runs variants of a stack, and compares runs."""
+
+    def __init__(self, stack, folder):
+        self._stack = stack
+        self._folder = folder
+
+    def run(self, name, golden, *variants, judge="none"):
+        place = Stack(self._stack.url, self._stack.env["SABUESO_API_KEY"])
+        chosen = [Variant.parse(one) for one in variants]
+        wanted = Wanted(
+            golden, self._folder / name, place, chosen, with_baselines=False, judge=JudgeChoice(judge), concurrency=2
+        )
+        found = asyncio.run(command.run(wanted))
+        assert all(one.answered is not None for one in found.records), [one.failure for one in found.records]
+        return found
+
+    @staticmethod
+    def gate(before, after):
+        made = baseline_of(before.origin, before.scored, before.answered)
+        return check(made, after.current, families_of(after.items))
+
+
+@pytest.fixture
+def bench(stack, tmp_path):
+    return Bench(stack, tmp_path)
+
+
+def test_the_reranker_off_is_caught_and_no_change_is_not(bench):
+    on = "search: kind=search top_k=5"
+    before = bench.run("on", TOOLS, on)
+    assert bench.gate(before, bench.run("again", TOOLS, on)).is_open
+    found = bench.gate(before, bench.run("off", TOOLS, f"{on} rerank=false"))
+    assert [one.what for one in found.faults] == ["search: ndcg@10"]
+
+
+def test_noise_among_the_passages_is_caught_and_no_change_is_not(bench):
+    clean = "given: kind=given top_k=4"
+    before = bench.run("clean", ANSWERS, clean, judge="lexical")
+    assert bench.gate(before, bench.run("again", ANSWERS, clean, judge="lexical")).is_open
+    found = bench.gate(before, bench.run("noisy", ANSWERS, f"{clean} noise=6", judge="lexical"))
+    assert "given: context_precision" in [one.what for one in found.faults]
+
+
+def test_what_tools_are_for_told_of_the_wrong_ones_is_caught_and_no_change_is_not(bench, stack):
+    router = "router: strategy=router"
+    before = bench.run("right", TOOLS, router)
+    assert bench.gate(before, bench.run("again", TOOLS, router)).is_open
+    file = stack.home / "tenants" / "demo.yaml"
+    kept = file.read_text()
+    try:
+        file.write_text(swapped(kept))
+        describes(stack, "Runs one read-only")
+        after = bench.run("swapped", TOOLS, router)
+    finally:
+        file.write_text(kept)
+        describes(stack, "Searches the company")
+    found = bench.gate(before, after)
+    assert "router: tool_selection_accuracy" in [one.what for one in found.faults]
+    assert {("sql_query", "vector_search"), ("vector_search", "sql_query")} & set(after.selections["router"].confusion)
+
+
+def swapped(text):
+    """A tenant's file in which documents and database are each said to answer the other's questions."""
+    tenant = yaml.safe_load(text)
+    documents, database = tenant["tools"]["vector_search"], tenant["tools"]["sql_query"]
+    documents["examples"], database["examples"] = (
+        [*database["examples"], *questions("sql_query")],
+        [*documents["examples"], *questions("vector_search")],
+    )
+    ours = yaml.safe_load(Path("services/orchestrator/tools.yaml").read_text())
+    documents["description"], database["description"] = ours["sql_query"], ours["vector_search"]
+    return yaml.safe_dump(tenant, allow_unicode=True, sort_keys=False)
+
+
+def questions(tool):
+    """Those of the development half that need this tool and no other."""
+    return [item.question for item in sets.read(TOOLS).items if [call.tool for call in item.calls] == [tool]]
+
+
+def describes(stack, begin):
+    """Waits until the stack describes the search of documents by a text that begins so."""
+
+    async def wait():
+        place = Stack(stack.url, stack.env["SABUESO_API_KEY"])
+        asker = GatewayAsker(lambda _: place)
+        async with asyncio.timeout(60):
+            while True:
+                told = {one.name: one.description for one in await asker.tools(place)}
+                if told["vector_search"].startswith(begin):
+                    return await asker.close()
+                await asyncio.sleep(0.2)
+
+    asyncio.run(wait())

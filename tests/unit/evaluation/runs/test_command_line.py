@@ -1,0 +1,116 @@
+"""`sabueso evals` as a person or CI calls it, against a gateway over HTTP."""
+
+import asyncio
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from services.cli.evals import app
+from services.evaluation.golden import sets
+from tests.unit.evaluation.runs.gateway_server import KEY, GatewayServer, agent_body, listening, refusal
+from tests.unit.evaluation.runs.test_whole_run import answer
+from tests.unit.evaluation.runs.world import ITEMS, golden
+
+
+class Shell:
+    """Calls the command beside the gateway."""
+
+    def __init__(self, url, folder):
+        self.env = {"SABUESO_URL": url, "SABUESO_API_KEY": KEY, "COLUMNS": "200"}
+        self.golden, self.run, self.other = str(folder / "whole"), str(folder / "run"), str(folder / "other")
+        self.baseline = str(folder / "baseline.json")
+
+    async def __call__(self, *words):
+        return await asyncio.to_thread(CliRunner().invoke, app, words, env=self.env)
+
+
+@pytest.fixture
+async def gateway():
+    server = GatewayServer(answer)
+    async with listening(server) as url:
+        server.url = url
+        yield server
+
+
+@pytest.fixture
+def shell(gateway, tmp_path):
+    folder = tmp_path / "whole"
+    sets.write_about(folder, golden().about)
+    sets.write_half(folder, "dev", ITEMS)
+    return Shell(gateway.url, tmp_path)
+
+
+async def test_a_run_shows_its_figures_says_what_is_missing_and_writes_a_report(shell, tmp_path):
+    done = await shell("run", shell.golden, "--out", shell.run)
+    assert done.exit_code == 0, done.output
+    assert "tool_selection_accuracy" in done.output
+    assert "not measured: faithfulness (no judge is set)" in done.output
+    assert (tmp_path / "run" / "report.html").exists()
+    (tmp_path / "run" / "report.md").unlink()
+    assert (await shell("report", shell.run, "--set", shell.golden)).exit_code == 0
+    assert (tmp_path / "run" / "report.md").exists()
+
+
+async def test_for_scripts_a_run_is_json(shell):
+    done = await shell("run", shell.golden, "--out", shell.run, "--no-baselines", "--json")
+    found = json.loads(done.stdout)
+    (agent,) = found["variants"]
+    assert agent["metrics"]["refusal_accuracy"]["mean"] == 1
+    assert found["plan"]["golden_set"] == "small"
+
+
+async def test_the_gate_is_open_for_the_run_that_made_the_baseline_and_shut_for_a_worse_one(shell, gateway):
+    await shell("run", shell.golden, "--out", shell.run, "--no-baselines")
+    made = await shell("baseline", shell.run, "--set", shell.golden, "--to", shell.baseline)
+    assert made.exit_code == 0
+    same = await shell("gate", shell.run, "--set", shell.golden, "--baseline", shell.baseline)
+    assert (same.exit_code, "Nothing is worse" in same.output) == (0, True)
+    again = await shell("run", shell.golden, "--out", shell.run, "--no-baselines", "--gate", shell.baseline)
+    assert (again.exit_code, "Nothing is worse" in again.output) == (0, True)
+    gateway.agent = lambda question, options: refusal(422, "broken", "broken today")
+    worse = await shell("run", shell.golden, "--out", shell.other, "--no-baselines")
+    assert worse.exit_code == 2
+    shut = await shell("gate", shell.other, "--set", shell.golden, "--baseline", shell.baseline)
+    assert shut.exit_code == 1
+    assert "agent" in shut.output
+    told = await shell("gate", shell.other, "--set", shell.golden, "--baseline", shell.baseline, "--json")
+    assert json.loads(told.stdout)["open"] is False
+
+
+async def test_two_variants_and_two_runs_are_compared(shell, gateway):
+    words = ("--variant", "agent:", "--variant", "rag: strategy=rag", "--no-baselines")
+    await shell("run", shell.golden, "--out", shell.run, *words)
+    inside = await shell("compare", shell.run, "--set", shell.golden, "--json")
+    assert json.loads(inside.stdout)["second"] == "rag"
+    gateway.agent = lambda question, options: agent_body("Nothing.", evidence=())
+    await shell("run", shell.golden, "--out", shell.other, *words)
+    across = await shell("compare", shell.run, "--set", shell.golden, "--other", shell.other)
+    assert across.exit_code == 0
+    assert "not shown" in across.output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--variant", "a: kind=magic"], "no kind is called magic"),
+        (["--half", "test"], "for a reason"),
+        (["--judge", "model"], "SABUESO_JUDGE_URL"),
+    ],
+)
+async def test_what_cannot_be_run_is_one_line_and_status_1(shell, words, told):
+    done = await shell("run", shell.golden, "--out", shell.run, *words)
+    assert done.exit_code == 1
+    assert told in done.output
+
+
+async def test_a_run_that_is_not_there_is_one_line_and_status_1(shell):
+    done = await shell("report", shell.run, "--set", shell.golden)
+    assert done.exit_code == 1
+    assert "holds no run" in done.output
+
+
+async def test_the_stand_in_is_named_before_it_judges(shell):
+    done = await shell("run", shell.golden, "--out", shell.run, "--no-baselines", "--judge", "lexical")
+    assert done.exit_code == 0, done.output
+    assert "not those of a judge" in done.output
