@@ -12,10 +12,13 @@ from services.orchestrator.citing.source_text import SourceText
 # Of more numbers than that the first are tried: the time is bounded whatever the source.
 _MAX_NUMBERS, _MAX_IN_TRIPLES = 48, 20
 _HUNDRED = Decimal(100)
+# What is still called a third, and what is nearly or more than one, in points.
+_SHARE_NEAR, _SHARE_FAR = Decimal("1.7"), Decimal(6)
 # A number of that size is hardly met by chance, as a small one is: a product explains it without a word that says so.
 _UNLIKELY = Decimal(1_000)
 _SUM = frozenset(
-    """total totals totalling sum sums altogether together combined overall  add adds suma suman sumado sumados sumadas
+    """total totals totalling sum sums altogether together combined overall add adds
+    adding added suma sumando suman sumado sumados sumadas
     conjunto juntos juntas totalizan totaliza ascienden asciende""".split()
 ) | {"in all", "en todo"}
 _DIFFERENCE = frozenset(
@@ -34,6 +37,8 @@ _REST = frozenset(
     "rest remaining remainder other others downtime resto restante restantes demas otro otros otras".split()
 )
 _BOUNDING = frozenset("more fewer less mas menos between entre".split())
+# `the two of them` counts who acts, and is nothing to reckon with.
+_FEW = 3
 _PERIODS = tuple(map(Decimal, (12, 52, 4)))
 
 
@@ -57,7 +62,7 @@ class Pool:
         counts: set[int] = set()
         dates: list[date] = []
         for one in beside:
-            if _counts(one, years=years):
+            if not (one.spelt and not one.unit and one.value <= _FEW) and _counts(one, years=years):
                 numbers[one.measure] = None
         for source in sources:
             columns.extend(source.columns)
@@ -103,14 +108,23 @@ def is_rounded(figure: Figure, target: Decimal, exact: Decimal) -> bool:
     """
     if not target or is_year(figure):
         return exact == target
-    exponent = target.normalize().as_tuple().exponent
-    step = Decimal(1).scaleb(int(exponent)) if isinstance(exponent, int) else Decimal(0)
-    off = exact - target
+    step, off = _step(figure, target), exact - target
+    if figure.share:
+        within = _SHARE_NEAR if figure.rounded == "about" else _SHARE_FAR
+        return abs(off) <= within and (figure.rounded == "about" or (off > 0) is (figure.rounded == "over"))
     if figure.rounded == "about":
         step /= 2
     elif (off < 0) is (figure.rounded == "over"):
         return False
     return abs(off) <= step and abs(off) * 10 <= target
+
+
+def _step(figure: Figure, target: Decimal) -> Decimal:
+    """What the last digit that is not 0 of the figure as written counts, in the unit of `target`."""
+    exponent = figure.value.normalize().as_tuple().exponent
+    if not isinstance(exponent, int) or not figure.value:
+        return Decimal(0)
+    return Decimal(1).scaleb(exponent) * target / figure.value
 
 
 def is_year(figure: Figure) -> bool:

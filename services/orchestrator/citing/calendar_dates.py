@@ -20,7 +20,8 @@ _FORMS = (
         rf"(?:,?\s+(?:del?\s+|of\s+)?{_YEAR}(?![\w]))?"
     ),
     re.compile(
-        rf"(?<!\w){_MONTH}\s+(?P<days>{_DAY}(?:{_JOINED}{_DAY}){{0,3}})(?![\w:%]|[.,]\d)(?:,?\s+{_YEAR}(?!\w))?"
+        rf"(?<!\w){_MONTH}\s+(?P<days>{_DAY}(?:{_JOINED}{_DAY}){{0,3}})(?![\w:]|\s?%|\s(?:per\s?cent|por\sciento)|[.,]\d)"
+        rf"(?:,?\s+{_YEAR}(?!\w))?"
     ),
     re.compile(rf"(?<!\w){_MONTH}(?:\s+|,\s*)(?:del?\s+|of\s+)?{_YEAR}(?!\w)"),
     re.compile(rf"(?<!\w)(?P<month>{'|'.join(_LONG)})(?!\w)"),

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from services.orchestrator.citing.comparing import Statement, is_foreign
 from services.orchestrator.citing.figures import Figure, Kind
 from services.orchestrator.citing.source_text import SourceText
+from services.orchestrator.citing.statement import Statement, is_foreign
 from services.orchestrator.citing.words import key
 from services.orchestrator.results import Page, Passage, Source
 from services.runtime.expressions.folding import fold

@@ -1,12 +1,12 @@
 """Whether a sentence of an answer says the contrary of what its source says."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from services.orchestrator.citing.source_text import Sentence, SourceText
-from services.orchestrator.citing.words import Word, content, is_negator, key, sides
+from services.orchestrator.citing.source_text import SourceText
+from services.orchestrator.citing.words import Word, content, is_negator, key
 from services.runtime.expressions.folding import fold
 
 # Words that deny without a negation: `refused` is what `not accepted` stands for.
@@ -25,11 +25,11 @@ _APART = re.compile(r"(?:away|outside|apart|lejos|fuera|alejad\w*|instead|ruled|
 _COMPARES = re.compile(r"(?:more|less|fewer|later|earlier|longer|mas|menos|exce|super|nada|beyond|rebas|solo|only)")
 _LACKS = re.compile(
     r"""
-    \b(?:do|does|did)(?:\ not|n't)\ (?:have|contain|include|provide|set|foresee|require|offer|state|specify|define
-        |establish|impose|grant|name|list)\b
+    \b(?:do|does|did)(?:\ not|n't)\ (?:have(?!\ to)|contain|include|provide|set|foresee|require|offer|state|specify
+        |define|establish|impose|grant|name|list)\b
     | \bthere\ (?:is|are|was|were)\ no\b
     | \b(?:has|have|had|contains?|includes?|sets?)\ no\b
-    | \bno\ (?:tienen?|contienen?|incluyen?|preven?|establecen?|contemplan?|fijan?|exigen?|ofrecen?|recogen?
+    | \bno\ (?:tienen?(?!\ que)|contienen?|incluyen?|preven?|establecen?|contemplan?|fijan?|exigen?|ofrecen?|recogen?
         |hay(?!\ que)|habia|existen?|dicen?|imponen?|conceden?|nombran?)\b
     """,
     re.VERBOSE,
@@ -85,48 +85,6 @@ def is_denial(said: Sequence[Word]) -> bool:
     return _read(said, "").count > 0
 
 
-def contradicts(
-    said: Sequence[Word], keys: frozenset[str], sentence: Sentence, beside: Iterable[Sentence], *, foreign: bool
-) -> bool:
-    """Whether the statement and the sentence of the source that it repeats say the contrary of each other.
-
-    `beside`: further sentences that the statement may take a denial from. `foreign`: the two are in two languages.
-    """
-    mine, its = _read(said, ""), _read(sentence.words, sentence.text)
-    opposed = _contrary(said, sentence.words)
-    if mine.count == its.count or (mine.count and its.count and foreign):
-        return opposed and not mine.count
-    if opposed or any(_APART.match(word.folded) for word in said) or _compares(said) or _compares(sentence.words):
-        return False
-    if mine.count > its.count:
-        return its.limits <= mine.limits and not any(_denies_too(one, keys, foreign=foreign) for one in beside)
-    # A translation often has the denial in a clause that the statement leaves out.
-    if foreign or mine.count or its.limits > mine.limits:
-        return False
-    reached = _reached(sentence.words)
-    if len(reached) > 1 and len(reached & keys) * 5 >= len(reached) * 3:
-        return True
-    # What the sentence denies beside the point, the statement may leave out.
-    return not its.aside
-
-
-def _denies_too(sentence: Sentence, keys: frozenset[str], *, foreign: bool) -> bool:
-    """Whether the sentence denies something of what the statement speaks of."""
-    found = _read(sentence.words, sentence.text)
-    return found.count > 0 and (
-        foreign
-        or bool(_reached(sentence.words) & keys)
-        or (len(keys & sentence.keys) > 1 and any(_DENY.match(word.folded) for word in sentence.words))
-    )
-
-
-def _compares(found: Sequence[Word]) -> bool:
-    return any(
-        is_negator(word.folded) and any(_COMPARES.match(one.folded) for one in found[at + 1 : at + 3])
-        for at, word in enumerate(found)
-    )
-
-
 def _reached(found: Sequence[Word]) -> frozenset[str]:
     """Keys of the words that a negation reaches."""
     reached: set[str] = set()
@@ -156,9 +114,3 @@ def _denials(found: tuple[str, ...], starts: tuple[int, ...], text: str) -> _Den
     limits = sum(_LIMIT.match(word) is not None for word in found)
     aside = bool(places) and all(_ASIDE.search(text[:place]) for place in places)
     return _Denials(len(places), limits, aside)
-
-
-def _contrary(first: Sequence[Word], second: Sequence[Word]) -> bool:
-    """Whether for some pair of contraries one text has only the one and the other only the other."""
-    mine, its = sides(first), sides(second)
-    return any(len(mine[pair]) == len(its[pair]) == 1 and mine[pair] != its[pair] for pair in mine.keys() & its.keys())

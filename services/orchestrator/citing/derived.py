@@ -107,12 +107,20 @@ def within_bounds(figures: Sequence[Figure], text: str, sources: Sequence[Source
         counts = {
             sum(value < bound.value if under else value >= bound.value for value in column)
             for source in sources
-            for column in source.comparable
+            for column in (source.comparable if source.tabular else [_alike(bound, source)])
         }
         counted = {one for one in figures if one is not bound and one.kind is Kind.NUMBER and one.value in counts}
         if counted:
             found |= {bound, *counted}
     return found
+
+
+def _alike(bound: Figure, source: SourceText) -> list[Decimal]:
+    """The years of a running text, where the bound is one."""
+    if not is_year(bound):
+        return []
+    years = [one.value for one in source.figures if one.kind is Kind.NUMBER and is_year(one)]
+    return years + [Decimal(one.day.year) for one in source.figures if one.kind is Kind.DATE and one.day.year]
 
 
 def counts_list(figure: Figure, keys: frozenset[str], sources: Sequence[SourceText], *, foreign: bool) -> bool:

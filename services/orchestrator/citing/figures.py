@@ -10,6 +10,7 @@ from itertools import zip_longest
 
 from services.orchestrator.citing import units
 from services.orchestrator.citing.calendar_dates import Day, days
+from services.orchestrator.citing.shares import shares
 from services.runtime.expressions.folding import fold
 from services.runtime.expressions.quantities import Quantity, quantities
 
@@ -32,6 +33,7 @@ class Figure:
 
     Of numbers: `value` and `unit` as written, `measure` the same in the smallest unit of its family, and `qualifier` of
     days. `places` are digits after the point, `rounded` is what the text calls it: `about`, `over`, `under`, or empty.
+    `share`: a part of something in words, in per cent.
     """
 
     kind: Kind
@@ -45,6 +47,7 @@ class Figure:
     places: int = 0
     rounded: str = ""
     spelt: bool = False
+    share: bool = False
 
     @cached_property
     def measure(self) -> tuple[str, Decimal]:
@@ -75,7 +78,7 @@ _NO_NUMBERS = re.compile(
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
 _BETWEEN = (
-    r"\s+(?:a |an |the |un |una |los |las |el |de )?(?:unos |about )?"
+    r"\s+(?:a |an |the |un |una |los |las |el |de |every |cada )?(?:unos |about |unas )?"
     rf"(?:[€$£]\s?|(?:eur|usd|{units.CODES})\s)?$"
 )
 _ROUNDED = (
@@ -83,14 +86,15 @@ _ROUNDED = (
         "under",
         re.compile(
             r"\b(?:nearly|almost|close to|less than|fewer than|below|under|up to|at most|casi|cerca de|menos de"
-            rf"|por debajo de|hasta|como maximo|se acercan? a|rozan?){_BETWEEN}"
+            rf"|por debajo de|hasta|como maximo|se acercan? a|rozan?"
+            rf"|apenas llegan? a|just short of|barely|a little under){_BETWEEN}"
         ),
     ),
     (
         "over",
         re.compile(
             r"\b(?:over|more than|above|at least|exceed(?:s|ed|ing)?|mas de|por encima de|al menos|como minimo"
-            rf"|supera(?:n|ron|ba|ban)?){_BETWEEN}"
+            rf"|supera(?:n|ron|ba|ban)?|pas(?:a|an|o|aron|aba|aban) de|just past|upwards of){_BETWEEN}"
         ),
     ),
     (
@@ -102,6 +106,17 @@ _ROUNDED = (
     ),
 )
 _APPROXIMATELY_AFTER = re.compile(r"\s*(?:\w+\s)?(?:or so|aproximadamente|approximately|mas o menos|o asi)\b")
+_PERCENT = re.compile(r"\s?(?:(?P<points>percentage points?)|per cent|por cien)\b")
+_MEASURES = (
+    r"(?P<unit>hours?|horas?|days?|dias?|weeks?|semanas?|months?|mes(?:es)?|years?|anos?|metros?|kilos?|litros?)"
+)
+_ELEVEN = re.compile(
+    r"(?<![\w-])once(?= (?:segundos|minutos|horas|dias|semanas|meses|trimestres|anos|metros|kilos|litros)\b)"
+)
+_HALF_MORE = re.compile(rf"(?<![\w-])(?:an? |una? )?{_MEASURES} (?:and a half|y medi[ao])\b")
+_HALF_ALONE = re.compile(rf"(?<![\w-])(?:half an?|medi[ao]) {_MEASURES}(?!\w)")
+_HALF_BEHIND = re.compile(r"\s?\w+\s(?:and a half|y medi[ao])\b")
+_NUMBER_CHARS, _HALF = 16, Decimal("0.5")
 _CUT = re.compile(r"…|\.\.\.")
 _APART = ";"
 _RANGE = re.compile(r"\s*(?:;|a|to|y|and|o|or|hasta|up to)\s*(?:[€$£]\s*)?")
@@ -116,16 +131,29 @@ def figures(text: str) -> list[Figure]:
     folded = _take(folded, text, found, _codes)
     folded = _take(folded, text, found, _times)
     folded = _take(folded, text, found, _years)
+    folded = _take(folded, text, found, _shares)
+    folded = _take(folded, text, found, _halves)
+    folded = _take(folded, text, found, _elevens)
     folded = _take(folded, text, found, _ordinals)
     folded = _BETWEEN_DIGITS.sub(lambda match: _APART * len(match.group()), folded)
     found.extend(_with_unit_of_range(list(_numbers(folded, text)), folded))
     return found
 
 
+def _like_year(figure: Figure) -> bool:
+    return figure.text.isdecimal() and len(figure.text) == 4 and figure.value < 2_101
+
+
 def _with_unit_of_range(found: list[Figure], folded: str) -> Iterator[Figure]:
     """The figures; of `5,000 to 50,000 EUR` both are in euros."""
     for one, following in zip_longest(found, found[1:]):
-        if following and following.unit and not one.unit and _RANGE.fullmatch(folded, one.end, following.start):
+        if (
+            following
+            and following.unit
+            and not one.unit
+            and not _like_year(one)
+            and _RANGE.fullmatch(folded, one.end, following.start)
+        ):
             yield replace(one, unit=following.unit, qualifier=following.qualifier)
         else:
             yield one
@@ -176,6 +204,32 @@ def _years(folded: str, text: str) -> Iterator[Figure]:
         yield Figure(Kind.NUMBER, text[match.start() : match.end()], match.start(), match.end(), Decimal(match[1]))
 
 
+def _shares(folded: str, text: str) -> Iterator[Figure]:
+    """Never quite exact: a third is 33 % to everybody."""
+    for value, start, end in shares(folded):
+        kind = _rounded(folded, start, end) or "about"
+        yield Figure(Kind.NUMBER, text[start:end], start, end, value, "%", places=1, rounded=kind, share=True)
+
+
+def _halves(folded: str, text: str) -> Iterator[Figure]:
+    """`hora y media`, `an hour and a half`, `half an hour`: a number in whose place an article stands, or nothing."""
+    for whole, pattern in ((1, _HALF_MORE), (0, _HALF_ALONE)):
+        for match in pattern.finditer(folded):
+            unit, _ = units.unit_after(folded, match.start("unit"))
+            start, end = match.span()
+            if unit and not quantities(folded[max(0, start - _NUMBER_CHARS) : start].split(",")[-1]):
+                value, kind = Decimal(whole) + _HALF, _rounded(folded, start, end)
+                yield Figure(Kind.NUMBER, text[start:end], start, end, value, unit, places=1, rounded=kind, spelt=True)
+
+
+def _elevens(folded: str, text: str) -> Iterator[Figure]:
+    """`once horas`: alone the word is English, and no number."""
+    for match in _ELEVEN.finditer(folded):
+        unit, qualifier = units.unit_after(folded, match.end())
+        if unit:
+            yield Figure(Kind.NUMBER, "once", match.start(), match.end(), Decimal(11), unit, qualifier, spelt=True)
+
+
 def _ordinals(folded: str, text: str) -> Iterator[Figure]:
     for match in _ORDINAL.finditer(folded):
         yield Figure(Kind.NUMBER, text[match.start() : match.end()], match.start(), match.end(), Decimal(match[1]))
@@ -187,16 +241,17 @@ def _numbers(folded: str, text: str) -> Iterator[Figure]:
         if _CUT.match(folded, one.end):  # a quotation that ends within the number
             continue
         unit, qualifier = (one.unit, "") if one.unit else units.unit_after(folded, one.end)
-        unit = unit or units.currency_before(folded, one.start)
+        unit = unit or _percent(folded, one.end) or units.currency_before(folded, one.start)
+        half = _HALF_BEHIND.match(folded, one.end) if unit else None
         yield Figure(
             Kind.NUMBER,
             written,
             one.start,
             one.end,
-            one.value,
+            one.value + (_HALF if half else 0),
             unit,
             qualifier,
-            places=_places(written),
+            places=_places(written) or int(half is not None),
             rounded=_rounded(folded, one.start, one.end),
             spelt=not any(character.isdigit() for character in written),
         )
@@ -208,6 +263,11 @@ def _rounded(folded: str, start: int, end: int) -> str:
         if pattern.search(before):
             return said
     return "about" if _APPROXIMATELY_AFTER.match(folded, end) else ""
+
+
+def _percent(folded: str, end: int) -> str:
+    match = _PERCENT.match(folded, end)
+    return "" if match is None else "percentage point" if match["points"] else "%"
 
 
 def _apart(folded: str) -> Iterator[Quantity]:

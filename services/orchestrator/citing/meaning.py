@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from services.orchestrator.citing.lexicon import without_denials
 from services.orchestrator.citing.source_text import Sentence
 from services.orchestrator.routing.encoder import Floats, QueryEncoder
 
@@ -19,7 +20,6 @@ _UNRELATED = (
     "La contraseña caduca a los noventa días.",
 )
 
-_NEARLY = 0.15
 _MOST_CHARS = 1_500
 
 
@@ -27,12 +27,12 @@ _MOST_CHARS = 1_500
 class Nearest:
     """The sentence of a source that is nearest; `nearness` is 0 for nothing in common and 1 for the same.
 
-    `beside`: other sentences that are nearly as near.
+    `listed`: the source's sentences with the nearness of each.
     """
 
     nearness: float
     sentence: Sentence
-    beside: tuple[Sentence, ...] = ()
+    listed: tuple[tuple[Sentence, float], ...] = ()
 
 
 class Meaning:
@@ -65,6 +65,27 @@ class Meaning:
         rows = {claim: _by_source(nearness[at], windows) for at, claim in enumerate(asked)}
         return [rows.get(claim, {}) for claim in claims]
 
+    async def denials(self, pairs: Sequence[tuple[str, str]], seconds: float) -> Sequence[float]:
+        """For two sentences of which one denies: by how much they come nearer without that denial.
+
+        Those that say the contrary come nearer, those that say the same in other words do not. Raises ServiceError.
+        Of what is too much for one comparison, the last pairs count as 0.
+        """
+        most = self._most_texts // 2
+        left = [0.0] * max(0, len(pairs) - most)
+        pairs = [(" ".join(first.split()), " ".join(second.split())) for first, second in pairs[:most]]
+        changed = [(without_denials(first), without_denials(second)) for first, second in pairs]
+        texts = list(dict.fromkeys(text for one in (*pairs, *changed) for text in one if text))
+        encoded = await self._encoder.encode(texts, seconds)
+        common = self._common.get(encoded.model) or await self._in_common(encoded.model, encoded.vectors[:0], seconds)
+        vectors = dict(zip(texts, encoded.vectors, strict=True))
+        found: list[float] = []
+        for (first, second), (mine, its) in zip(pairs, changed, strict=True):
+            other = (mine, second) if mine != first else (first, its)
+            likeness = vectors[other[0]] @ vectors[other[1]] - vectors[first] @ vectors[second] if all(other) else 0.0
+            found.append(float(likeness) / (1 - common))
+        return found + left
+
     async def _in_common(self, model: str, vectors: Floats, seconds: float) -> float:
         """Mean likeness of sentences that have nothing in common, under this model."""
         if not len(vectors):  # the model has changed under us
@@ -95,6 +116,6 @@ def _by_source(nearness: Floats, windows: Sequence[tuple[int, Sentence]]) -> Map
         listed.setdefault(mark, []).append((float(value), sentence))
     found: dict[int, Nearest] = {}
     for mark, sentences in listed.items():
-        (best, nearest), *others = sorted(sentences, key=lambda one: -one[0])
-        found[mark] = Nearest(best, nearest, tuple(one for value, one in others if value > best - _NEARLY))
+        best, nearest = max(sentences, key=lambda one: one[0])
+        found[mark] = Nearest(best, nearest, tuple((one, value) for value, one in sentences if not one.whole))
     return found

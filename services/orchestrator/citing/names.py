@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, cast
 
 from babel import Locale
@@ -23,6 +24,7 @@ _LABEL = re.compile(r"(?:^|(?<=[|\n]))[ \t]*(?:[-*#>•][ \t]*|\d{1,2}[.)][ \t]*
 _LONGEST_LABEL = 8
 _LANGUAGES = {"spanish": "es", "espanol": "es", "english": "en", "ingles": "en"}
 _JOINS = frozenset(("of", "de", "del", "the", "la", "el"))
+_ARTICLES = frozenset(("el", "la", "los", "las", "al", "the"))
 _ROMAN = re.compile(r"[IVXLC]+$")
 _LEAST_LETTERS, _LONGEST_ACRONYM = 4, 6
 # Two spellings of one name in two languages: Edinburgh and Edimburgo 0.78, Algeria and Argelia 0.93.
@@ -50,6 +52,14 @@ _OTHER_CODES = {
 _OTHER_NAMES = {"gb": ("granbretana", "greatbritain", "inglaterra", "england", "british", "britanic")}
 
 
+# Stems of the international nonproprietary names of substances (WHO, 2018, "Stem Book"), as they end in both languages.
+_SUBSTANCE = re.compile(
+    r"\w{2,}(?:[iy]lamin[ae]|dramin[ae]|fenaco?|profeno?|cillin|cilina|m[iy]cin|micina|statina?|prazole?|conazole?|sartan"
+    r"|dipin[oe]|olol|azepam|zolam|cortison[ae]|nidazole?|floxacino?|c[iy]clin[ae]|tidin[ae]|terol|ca[iy]n[ae]|parina?"
+    r"|gliptina?|formina?|tinib|ciclovir|cetamol|codein[ae]|zodon[ae]|sulfam\w+)$"
+)
+
+
 def labels(text: str, found: Sequence[Word]) -> list[tuple[int, int]]:
     """Places of headings, table cells and words before a colon in which every word has a capital: they tell no name."""
     places: list[tuple[int, int]] = []
@@ -66,6 +76,9 @@ def named_runs(text: str, found: Sequence[Word]) -> list[list[Word]]:
     runs: list[list[Word]] = []
     last = -2
     for index, word in enumerate(found):
+        if _SUBSTANCE.match(word.folded):
+            runs.append([word])
+            continue
         if not _may_be_name(word):
             continue
         between = found[last + 1 : index]
@@ -74,10 +87,16 @@ def named_runs(text: str, found: Sequence[Word]) -> list[list[Word]]:
         else:
             runs.append([word])
         last = index
+    titled = {one for article, one in pairwise(found) if article.folded in _ARTICLES and not one.text.isupper()}
+    # `El Ayuntamiento`, `the Buyer`: who it is, by what it is.
+    runs = [run for run in runs if len(run) > 1 or run[0] not in titled or _SUBSTANCE.match(run[0].folded)]
     return [
         run
         for run in runs
-        if len(run) > 1 or not _opens(text, run[0]) or (run[0].text.isupper() and len(run[0].text) > 1)
+        if len(run) > 1
+        or _SUBSTANCE.match(run[0].folded)
+        or not _opens(text, run[0])
+        or (run[0].text.isupper() and len(run[0].text) > 1)
     ]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from services.orchestrator.citing.support import Support
 from services.orchestrator.events import Finding
 from services.orchestrator.model import Spent
 from services.orchestrator.results import Degraded, Source
@@ -14,7 +15,7 @@ class Draft:
     """An answer as it was shown, or is to be shown, and what it may rest on.
 
     `sources` by mark: all of the run's evidence, cited or not. `shown`: its text has gone out already. `said`: what was
-    said before the question, whose figures may be repeated.
+    said before the question, whose figures may be repeated. `support`: what has read the sources already, if anything.
     """
 
     question: str
@@ -22,6 +23,7 @@ class Draft:
     sources: Mapping[int, Source]
     shown: bool = True
     said: Sequence[str] = ()
+    support: Support | None = None
 
 
 @dataclass(frozen=True)

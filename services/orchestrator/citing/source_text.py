@@ -17,6 +17,8 @@ from services.runtime.expressions.folding import fold
 
 # Of a source of any length this much is read; passages are far shorter.
 _MAX_CHARS, _MAX_ROWS = 24_000, 500
+# About two milliseconds of reading.
+_LONG_CHARS, _LONG_CELLS = 1_500, 100
 _SENTENCE_END = re.compile(r"(?<=[.!?…:;])\s+|\n+|\s\|\s(?=\|)")
 _ORDINALS = {
     word: Decimal(number)
@@ -39,6 +41,7 @@ _ORDINALS = {
 _ROMAN = re.compile(r"\b(?=[IVXL]{2,7}\b)X{0,3}(?:IX|IV|V?I{0,3}|XL)\b")
 _ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50}
 _SHORT_DECADE = re.compile(r"(?:anos|decadas?(?: de los)?|the|['’])\s?([2-9]0)(?:s|\b)")
+_RIGHT_ANGLE = re.compile(r"\b(?:right angles?|angulos? rectos?|perpendicular\w*)\b")
 _NUMERAL = re.compile(r"\d+(?:\.\d+)*")
 # Numbers of headings: no figures that an answer could have from there.
 _NUMBERING = re.compile(r"(?:^|(?<=[>|/#]))\s*(?:\d{1,2}(?:\.\d+)+\.?|\d{1,2}[.)]|\d{1,2}(?=\s+[A-ZÁÉÍÓÚÑ]))(?=\s)")
@@ -98,6 +101,17 @@ def read(source: Source) -> SourceText:
             return _running(source.text, (source.arguments_json,))
         case Rows():
             return _table(source)
+
+
+def is_long(source: Source) -> bool:
+    """Whether reading it takes longer than others may wait."""
+    match source:
+        case Passage() | Reply():
+            return len(source.text) > _LONG_CHARS
+        case Page():
+            return len(source.snippet) > _LONG_CHARS
+        case Rows():
+            return len(source.rows) * len(source.columns) > _LONG_CELLS
 
 
 def is_calculation(source: Source) -> bool:
@@ -224,6 +238,8 @@ def _loose(text: str, said: Iterable[Word], found: Sequence[Figure]) -> Iterator
             yield _ORDINALS[word.folded]
         elif word.folded.endswith("s") and word.folded[:-1].isdecimal():
             yield from (Decimal(word.folded[:-1]), Decimal(word.folded[:-1][-2:]))
+    if _RIGHT_ANGLE.search(fold(text)):
+        yield Decimal(90)
     for match in _SHORT_DECADE.finditer(fold(text)):
         yield Decimal(1900 + int(match[1]))
     for match in _ROMAN.finditer(text):

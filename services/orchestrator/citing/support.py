@@ -1,5 +1,6 @@
 """Whether the sources that a sentence cites say what it says, as far as words and figures tell."""
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,16 +9,24 @@ from enum import Enum
 
 from services.orchestrator.citing import notes
 from services.orchestrator.citing.absence import is_left_out, speaks_of_absence
-from services.orchestrator.citing.comparing import Comparison, Statement, compare, has, statement
+from services.orchestrator.citing.comparing import Comparison, compare, contraries
 from services.orchestrator.citing.counting import is_count, may_count
 from services.orchestrator.citing.denial import is_lacking, lack_in
+from services.orchestrator.citing.figure_support import follows_with, has
 from services.orchestrator.citing.figures import Figure, figures
-from services.orchestrator.citing.source_text import SourceText, calculation, is_calculation, read, read_text
+from services.orchestrator.citing.opposing import Opposed
+from services.orchestrator.citing.source_text import SourceText, calculation, is_calculation, is_long, read, read_text
+from services.orchestrator.citing.statement import Statement, statement
 from services.orchestrator.results import Source
 
 # Tuned on the development half of tests/data/citations, see services/orchestrator/trials/citations.py.
 _ENOUGH_COVERAGE, _LEAST_COVERAGE = 0.45, 0.13
 _LEAST_KEYS = 3
+# Of the words of a sentence so many stand in one of the source, before a denial in one of them may say the contrary;
+# and so many before it surely does.
+_ALIGNED, _SAME = 0.5, 0.99
+# Judgements that are kept for the review of what has been streamed.
+_MOST_REMEMBERED = 256
 _LEAST_HEADING = 3
 # What one reckons with without having found it: halves, hundreds, months and days.
 _CONSTANTS = frozenset(map(Decimal, (0, 1, 2, 3, 4, 7, 10, 12, 24, 52, 60, 100, 360, 365, 366, 1000)))
@@ -36,12 +45,13 @@ class Verdict(Enum):
 class Judgement:
     """A verdict with its reason in one line for people; empty where there is nothing to say.
 
-    `telling`: see Comparison.
+    `telling`: see Comparison. `denied`: the sentence of a source that seems to say the contrary; meaning has to tell.
     """
 
     verdict: Verdict
     reason: str = ""
     telling: float = 0
+    denied: str = ""
 
 
 _SUPPORTED = Judgement(Verdict.SUPPORTED)
@@ -54,7 +64,26 @@ class Support:
         """`sources` by mark; it may grow. `asked`: the question and what was said before, whose figures are known."""
         self._sources = sources
         self._read: dict[int, tuple[Source, SourceText]] = {}
+        self._judged: dict[tuple[str, tuple[int, ...], int], Mapping[int, Judgement]] = {}
+        self._ahead: asyncio.Task[None] | None = None
         self._asked = [read_text(text) for text in asked if text]
+
+    def read_ahead(self) -> None:
+        """Reads the sources that are there by now in the background, while a model is thinking. Needs an event loop.
+
+        Each is read between two turns of the loop, long ones beside it, so that nobody waits for them.
+        """
+        if self._ahead is None or self._ahead.done():
+            self._ahead = asyncio.create_task(self._read_all(), name="read sources ahead")
+
+    async def _read_all(self) -> None:
+        while unread := [
+            (at, one) for at, one in self._sources.items() if not (at in self._read or is_calculation(one))
+        ]:
+            for mark, source in unread:
+                text = await asyncio.to_thread(read, source) if is_long(source) else read(source)
+                self._read.setdefault(mark, (source, text))
+                await asyncio.sleep(0)
 
     def source(self, mark: int) -> SourceText:
         """The source behind a mark, read once."""
@@ -77,6 +106,11 @@ class Support:
         return read_text(result if all(any(has(one, put) for one in known) for put in operands) else "")
 
     @property
+    def read_count(self) -> int:
+        """How many of the sources have been read."""
+        return len(self._read)
+
+    @property
     def marks(self) -> Sequence[int]:
         """The marks of the run."""
         return list(self._sources)
@@ -92,13 +126,23 @@ class Support:
 
     def judge(self, text: str, marks: Sequence[int]) -> Mapping[int, Judgement]:
         """For a sentence and the marks behind it, what becomes of each. Several together may support what none does."""
+        asked = (text, tuple(marks), len(self._sources))
+        if asked not in self._judged:
+            if len(self._judged) >= _MOST_REMEMBERED:
+                self._judged.clear()
+            self._judged[asked] = self._judgements(text, marks)
+        return self._judged[asked]
+
+    def _judgements(self, text: str, marks: Sequence[int]) -> Mapping[int, Judgement]:
         cited = {mark: self.source(mark) for mark in marks if mark in self._sources}
         said = statement(without_headings(text, cited.values()))
         if not cited or speaks_of_absence(text) or not (said.keys or said.figures):
             return dict.fromkeys(cited, _SUPPORTED)
         sources = list(cited.values())
         found = self._compare(said, sources)
-        together = self._verdict(said, found)
+        together = self._verdict(said, found, sources)
+        if together.verdict is Verdict.SUPPORTED and not found.foreign and not found.tabular:
+            together = _contrary(said, sources)
         if found.absent and not found.missing and is_left_out(text):
             together = _SUPPORTED
         if not found.absent and self._lacks(said, found.missing, sources, foreign=found.foreign):
@@ -114,7 +158,14 @@ class Support:
         # A row does not say whose it is: the name may stand in the sources that led to it.
         beside = self.everything() if all(one.tabular for one in sources) else []
         found = compare(said, sources, self._asked, beside)
-        return replace(found, missing=tuple(one for one in found.missing if not self.is_count(one, said)))
+        known = {one for one in found.missing if self.is_count(one, said)}
+        if found.missing and len(self._sources) > len(sources):
+            others = [one for one in self.everything() if one not in sources]
+            known |= follows_with(said, found.missing, sources, others)
+        if not known:
+            return found
+        missing, misplaced = ([one for one in some if one not in known] for some in (found.missing, found.misplaced))
+        return replace(found, missing=tuple(missing), misplaced=tuple(misplaced))
 
     def is_count(self, figure: Figure, said: Statement) -> bool:
         """Whether the figure counts the run's evidence, and rightly."""
@@ -145,7 +196,7 @@ class Support:
             return _SUPPORTED
         return together if together.verdict is Verdict.WRONG else Judgement(Verdict.DOUBTFUL)
 
-    def _verdict(self, said: Statement, found: Comparison) -> Judgement:
+    def _verdict(self, said: Statement, found: Comparison, sources: Sequence[SourceText]) -> Judgement:
         if found.misplaced or (found.missing and (found.foreign or found.tabular or found.coverage < _ENOUGH_COVERAGE)):
             figure = (found.misplaced or found.missing)[0].text
             said_instead = f", which says {found.differing}" if found.differing else ""
@@ -153,16 +204,35 @@ class Support:
         if found.absent:
             return Judgement(Verdict.WRONG, f"{found.absent[0]} is not in the source")
         if found.denied:
-            return Judgement(Verdict.WRONG, notes.CONTRARY)
+            if found.foreign:
+                return Judgement(Verdict.WRONG, notes.CONTRARY)
+            sure = len(said.keys) >= _LEAST_KEYS and bool(_aligned(said, sources, _SAME))
+            verdict = Verdict.WRONG if sure else Verdict.DOUBTFUL
+            return Judgement(verdict, notes.CONTRARY, found.telling, _aligned(said, sources, _ALIGNED))
         if found.tabular:
             return _SUPPORTED if said.figures or found.coverage else Judgement(Verdict.DOUBTFUL, notes.OTHER)
         if found.foreign or found.denied is None:
             return Judgement(Verdict.DOUBTFUL, notes.OTHER, found.telling)
         if len(said.keys) < _LEAST_KEYS or found.coverage >= _ENOUGH_COVERAGE:
             return _SUPPORTED
-        sure = bool(said.language) and found.coverage < _LEAST_COVERAGE and not found.figures_found and not found.names
+        # Few words in common are no fault of a paraphrase: meaning tells.
         telling = 0 if said.language else found.telling  # it may be another language, after all
-        return Judgement(Verdict.WRONG if sure else Verdict.DOUBTFUL, notes.OTHER, telling)
+        return Judgement(Verdict.DOUBTFUL, notes.OTHER, telling)
+
+
+def _aligned(said: Statement, sources: Sequence[SourceText], share: float) -> str:
+    """The sentence of the sources with most of the statement's words; empty where none has that share of them."""
+    listed = [one for source in sources if not source.tabular for one in source.sentences]
+    best = max(listed, key=lambda one: len(said.keys & one.keys), default=None)
+    return best.text if best and len(said.keys & best.keys) >= share * len(said.keys) else ""
+
+
+def _contrary(said: Statement, sources: Sequence[SourceText]) -> Judgement:
+    """The verdict on a sentence whose words the sources have, by whether they say the contrary with them."""
+    found = contraries(said, sources)
+    if any(one.kind is not Opposed.DENIAL for one in found):
+        return Judgement(Verdict.WRONG, notes.CONTRARY)
+    return Judgement(Verdict.DOUBTFUL, notes.CONTRARY, denied=found[0].sentence) if found else _SUPPORTED
 
 
 def without_headings(text: str, sources: Iterable[SourceText]) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from services.orchestrator.citing.comparing import statement
 from services.orchestrator.citing.figures import Kind, figures
 from services.orchestrator.citing.source_text import read
+from services.orchestrator.citing.statement import statement
 from services.orchestrator.results import Rows, Source
 from services.orchestrator.trials.citation_claims import Claim, Material
 from services.runtime.expressions.quantities import quantities
@@ -53,7 +53,10 @@ _DIRECTIONS = (
 
 @dataclass(frozen=True)
 class Case:
-    """An answer and its sources by mark, from 1. `right`: nothing is wrong with it."""
+    """An answer and its sources by mark, from 1. `right`: nothing is wrong with it.
+
+    `planted`: the sentence that is wrong, in an answer of several; empty where there is one alone.
+    """
 
     right: bool
     kind: str
@@ -61,6 +64,7 @@ class Case:
     test: bool
     answer: str
     sources: tuple[Source, ...]
+    planted: str = ""
 
 
 def make_cases(material: Material, seed: int = 20) -> list[Case]:

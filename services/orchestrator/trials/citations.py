@@ -20,13 +20,16 @@ from services.orchestrator.citing.reviewer import EvidenceReviewer
 from services.orchestrator.citing.source_text import read
 from services.orchestrator.citing.support import Support
 from services.orchestrator.citing.words import content, key, words
+from services.orchestrator.events import Finding
 from services.orchestrator.model import Spent
-from services.orchestrator.trials.citation_answers import written_cases
+from services.orchestrator.trials.citation_answers import natural_cases, written_cases
 from services.orchestrator.trials.citation_cases import Case, make_cases
 from services.orchestrator.trials.citation_claims import read_material
+from services.orchestrator.trials.citation_pairs import paired_cases
 from services.orchestrator.trials.embedding_process import embedding
 
 _FOLDER = Path(__file__).parents[3] / "tests" / "data" / "citations"
+_SETS = ("dev", "test", "fresh", "opposed", "opposed-test", "written", "written-held")
 _PIECE_CHARS = 7
 _REVIEW_SECONDS = 60.0
 # Half of a sentence's words: what a check by words alone would ask for.
@@ -54,12 +57,18 @@ async def check(case: Case, reviewer: EvidenceReviewer) -> Checked:
     pieces = [case.answer[at : at + _PIECE_CHARS] for at in range(0, len(case.answer), _PIECE_CHARS)]
     shown = "".join(map(citations.feed, pieces)) + citations.flush()
     streamed = time.perf_counter()
-    at_once = bool(citations.take_findings())
+    at_once = _tells(case, citations.take_findings())
     review = await reviewer.review(Draft("", shown, sources), Spent(), _REVIEW_SECONDS)
     if review.degraded:
         raise RuntimeError(review.degraded[0].reason)
     ended = time.perf_counter()
-    return Checked(case, at_once or bool(review.findings), at_once, streamed - started, ended - streamed)
+    found = at_once or _tells(case, review.findings)
+    return Checked(case, found, at_once, streamed - started, ended - streamed)
+
+
+def _tells(case: Case, findings: Sequence[Finding]) -> bool:
+    """Whether something was found; in an answer of several sentences, in the one that is wrong."""
+    return any(not case.planted or one.text.strip(" .") in case.planted for one in findings)
 
 
 def by_overlap(case: Case) -> bool:
@@ -119,13 +128,18 @@ def _percentile(values: Sequence[float], share: float) -> float:
 async def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--half", choices=("dev", "test", "fresh"), default="dev")
+    parser.add_argument("--half", choices=_SETS, default="dev")
     parser.add_argument("--folder", type=Path, default=_FOLDER)
     parser.add_argument("--words-only", action="store_true", help="without embeddings")
     parser.add_argument("--misses", action="store_true", help="print what was judged wrongly")
     options = parser.parse_args()
     if options.half == "fresh":
         cases = written_cases(options.folder / "fresh")
+    elif options.half.startswith("written"):
+        cases = natural_cases(options.folder / "written", held=options.half == "written-held")
+    elif options.half.startswith("opposed"):
+        test = options.half == "opposed-test"
+        cases = paired_cases(options.folder / "opposed" / ("test" if test else "dev"), test=test)
     else:
         cases = [one for one in make_cases(read_material(options.folder)) if one.test is (options.half == "test")]
     if options.words_only:

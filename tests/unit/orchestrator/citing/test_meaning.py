@@ -59,3 +59,19 @@ async def test_without_claims_or_sources_nothing_is_encoded():
 
     assert await Meaning(Refusing()).nearest([], {1: sentences("One.")}, 5) == []
     assert await Meaning(Refusing()).nearest(["One."], {}, 5) == [{}]
+
+
+async def test_what_a_denial_weighs_is_how_much_nearer_two_sentences_come_without_it():
+    meaning = Meaning(HashedStems(1024))
+    contrary, same = await meaning.denials(
+        [("Guests may not swim here", "Guests may swim here"), ("No swimming", "Guests may only look")], 5
+    )
+    assert contrary > 0.05
+    assert contrary > same
+
+
+async def test_denials_beyond_the_bound_weigh_nothing():
+    meaning = Meaning(HashedStems(1024), most_texts=2)
+    found = await meaning.denials([("Guests may not swim", "Guests may swim")] * 3, 5)
+    assert found[0] > 0
+    assert found[1:] == [0, 0]

@@ -6,6 +6,7 @@ from services.orchestrator.citing.judge import ModelJudge
 from services.orchestrator.citing.meaning import Meaning
 from services.orchestrator.citing.review import Draft
 from services.orchestrator.citing.reviewer import EvidenceReviewer
+from services.orchestrator.citing.support import Support
 from services.orchestrator.model import ScriptedModel, Spent, Turn, Usage
 from services.orchestrator.results import Degraded
 from services.orchestrator.routing.encoder import HashedStems
@@ -204,3 +205,33 @@ async def test_a_judge_is_not_asked_where_nothing_is_in_doubt():
     model = ScriptedModel([])
     await reviewed("Five days may be carried over [1].", HOLIDAYS, reviewer=EvidenceReviewer(judge=ModelJudge(model)))
     assert model.requests == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"),
+    [
+        ("Guests may swim here [1].", True),
+        ("Guests may not swim here [1].", False),
+        ("Dogs are welcome [2].", False),
+    ],
+)
+async def test_a_denial_is_blamed_only_after_a_second_look(answer, wrong):
+    lake = passage("Guests may not swim here. They may row.")
+    reviewer = EvidenceReviewer(Meaning(HashedStems(1024)))
+    review = await reviewed(answer, lake, passage("Dogs are welcome here."), reviewer=reviewer)
+    assert [one.mark for one in review.findings] == ([1] if wrong else [])
+    assert [one.mark for one in (await reviewed(answer, lake, passage("Dogs are welcome here."))).findings] == []
+
+
+async def test_a_review_reads_nothing_anew_that_was_read_while_it_streamed():
+    sources = {1: rows(("count",), (3,)), 2: passage("The fee is 30 euros.")}
+    support = Support(sources)
+    read = {mark: support.source(mark) for mark in sources}
+    draft = Draft("", "There are 3 [1]. The fee is 30 euros [2].", sources, support=support)
+    review = await EvidenceReviewer().review(draft, Spent(), 30)
+    assert review.findings == []
+    assert all(support.source(mark) is text for mark, text in read.items())
+
+
+def test_a_reviewer_can_be_warmed_before_the_first_answer():
+    EvidenceReviewer().warm()

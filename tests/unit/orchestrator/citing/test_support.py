@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from services.orchestrator.citing.support import Support, Verdict
@@ -131,3 +133,43 @@ async def test_counts_over_the_evidence_are_computed_numbers(text, right):
 async def test_a_number_is_told_once():
     review = await reviewed("It is 77 there. It is 77 here, too. And 77 again.", BACKUPS)
     assert [one.text for one in review.findings] == ["77"]
+
+
+async def until(condition):
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def test_sources_are_read_ahead_and_those_that_come_later_too():
+    sources = {1: BACKUPS, 2: rows(("n",), *((at,) for at in range(400))), 3: passage("Long. " * 900)}
+    support = Support(sources)
+    support.read_ahead()
+    sources[4] = GIFTS
+    support.read_ahead()
+    await until(lambda: support.read_count == 4)
+    assert [support.source(mark).text[:5] for mark in sources] == ["Back-", "n\n0\n1", "Long.", "Gifts"]
+
+
+async def test_what_is_asked_before_it_was_read_ahead_is_read_at_once():
+    support = Support({1: BACKUPS, 2: GIFTS})
+    support.read_ahead()
+    judged = support.judge("Back-ups run every night under SEC-018.", (1,))
+    assert judged[1].verdict is Verdict.WRONG
+    await until(lambda: support.read_count == 2)
+
+
+def test_a_sentence_is_judged_anew_once_there_are_more_sources():
+    sources = {1: rows(("n",), (3,))}
+    support = Support(sources)
+    text = "Acme Logistics has 3 contracts."
+    assert support.judge(text, (1,))[1].verdict is Verdict.WRONG
+    sources[2] = passage("Acme Logistics is in Leeds.")
+    assert support.judge(text, (1,))[1].verdict is Verdict.SUPPORTED
+
+
+def test_march_alone_is_a_month_where_it_is_written_as_one():
+    season = passage("Life jackets are compulsory from October to March.")
+    assert verdict("Life jackets are compulsory from October to March.", season) == [Verdict.SUPPORTED]
+    assert verdict("De octubre a marzo el chaleco es obligatorio.", season) == [Verdict.DOUBTFUL]
+    assert verdict("Los chalecos son obligatorios en marzo.", passage("They march on.")) == [Verdict.WRONG]
