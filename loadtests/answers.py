@@ -1,4 +1,4 @@
-"""Demo questions with what is true, and a streamed answer as it comes in: what it says, and when."""
+"""Questions with what is true, and a streamed answer as it comes in: what it says, and when."""
 
 import json
 import math
@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-_QUESTIONS = Path(__file__).parents[1] / "demo" / "questions.yaml"
+# Those of the demo, and some of several steps that only measuring needs.
+_QUESTIONS = (Path(__file__).parents[1] / "demo" / "questions.yaml", Path(__file__).with_name("questions.yaml"))
 # Numbers are set with no-break spaces of several widths; the expected texts are written with plain ones.
 _SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " "})
 
@@ -29,14 +30,14 @@ class Question:
 
 
 def questions(*ids: str) -> list[Question]:
-    """The demo's questions of these ids, in this order. Raises KeyError for an unknown one."""
-    known = {one["id"]: one for one in yaml.safe_load(_QUESTIONS.read_text(encoding="utf-8"))}
+    """The questions of these ids, in this order. Raises KeyError for an unknown one."""
+    known = {one["id"]: one for path in _QUESTIONS for one in yaml.safe_load(path.read_text(encoding="utf-8"))}
     return [Question(one, known[one]["question"], known[one]["contains"]) for one in ids]
 
 
-def request(question: str, *, stream: bool, cache: str = "use") -> dict[str, Any]:
-    """The body of a chat completion of the agent."""
-    extras = {"cache": cache, "include_steps": stream}
+def request(question: str, *, stream: bool, cache: str = "use", strategy: str = "") -> dict[str, Any]:
+    """The body of a chat completion of the agent. `strategy`: empty leaves it to the server."""
+    extras = {"cache": cache, "include_steps": stream} | ({"strategy": strategy} if strategy else {})
     return {
         "model": "sabueso",
         "stream": stream,
@@ -52,10 +53,15 @@ class StreamedAnswer:
     started: float
     first_event: float = math.inf
     first_token: float = math.inf
-    finish: str = ""
+    summary: dict[str, Any] = field(default_factory=dict[str, Any])
     error: str = ""
     done: bool = False
     _text: list[str] = field(default_factory=list[str])
+
+    @property
+    def finish(self) -> str:
+        """How the run ended; empty while it has not."""
+        return self.summary.get("finish", "")
 
     @property
     def text(self) -> str:
@@ -86,7 +92,9 @@ class StreamedAnswer:
             return
         if "error" in event:
             self.error = self.error or str(event["error"].get("message", "error"))
-        self.finish = (event.get("sabueso") or {}).get("finish", self.finish)
+        said_of_it = event.get("sabueso") or {}
+        if "finish" in said_of_it:
+            self.summary = said_of_it
         for choice in event.get("choices", ()):
             if text := (choice.get("delta") or {}).get("content"):
                 self.first_token = min(self.first_token, now)

@@ -97,9 +97,9 @@ async def ask(http: httpx2.AsyncClient, question: Question, cache: str) -> dict[
     return fields["sabueso"]
 
 
-async def ask_streaming(http: httpx2.AsyncClient, question: Question, cache: str) -> StreamedAnswer:
+async def ask_streaming(http: httpx2.AsyncClient, question: Question, cache: str, strategy: str = "") -> StreamedAnswer:
     """The answer with its times, by time.perf_counter. Raises NotMeasured when it is not the true one."""
-    body = request(question.text, stream=True, cache=cache)
+    body = request(question.text, stream=True, cache=cache, strategy=strategy)
     answer = StreamedAnswer(time.perf_counter())
     async with http.stream("POST", "/v1/chat/completions", json=body) as response:
         response.raise_for_status()

@@ -47,6 +47,9 @@ class Extras(BaseModel):
     )
     cache: Literal["use", "refresh", "off"] = "use"
     include_steps: bool = False
+    include_evidence: bool = Field(
+        default=False, description="Tell all that the model was shown, with what of it is cited: `evidence`."
+    )
     labels: list[str] | None = Field(
         default=None, max_length=100, description="Answer a person who holds these labels only."
     )
@@ -73,8 +76,9 @@ class Question:
     temperature: float | None
     # How the API calls the fields that the orchestrator may refuse: `turns`, `max_output_tokens`, and others by theirs.
     names: Mapping[str, str]
-    # Whether the answer is kept, so that another question may follow it.
+    # Whether the answer is kept, so that another question may follow it; `memo` is kept with it.
     store: bool = False
+    memo: str = ""
 
 
 class Rendering(Protocol):
@@ -198,6 +202,7 @@ def _tell_meter(meter: Meter, answer: Answer, end: pb.Finished) -> None:
     # Its turns were charged one by one, as requests of their own: here they are only told.
     meter.usage(end.usage.prompt_tokens, end.usage.completion_tokens)
     meter.response_id = end.answer_id
+    meter.conversation_id = end.conversation_id
     meter.finish_reasons.append(answer.finish_reason())
 
 
@@ -235,6 +240,8 @@ def run_request(question: Question, deadline_seconds: float, answer_id: str = ""
         previous_answer_id=answer_id_of(extras.previous_answer_id or ""),
         store=question.store,
         answer_id=answer_id,
+        memo=question.memo if question.store else "",
+        include_evidence=extras.include_evidence,
     )
     options.deadline.FromMilliseconds(round(deadline_seconds * 1000))
     asking = turns.pop(asked)

@@ -18,6 +18,25 @@ def annotation(citation: pb.Citation, text: str) -> dict[str, Any]:
     return {"type": kind, kind: {**place, **fields}}
 
 
+def evidence(shown: pb.Evidence) -> dict[str, Any]:
+    """A piece of evidence. `score` is null for what was not searched for; what else there is depends on its kind."""
+    citation = shown.source
+    facts: dict[str, Any] = {"mark": citation.mark, "source": "", "title": "", "text": ""}
+    match citation.WhichOneof("source"):
+        case "document":
+            one = citation.document
+            facts |= {"source": one.source, "title": one.title, "text": one.quote}
+            facts |= {"document_id": one.document_id, "chunk_id": one.chunk_id}
+        case "sql":
+            facts |= {"source": "sql", "text": citation.sql.preview_json, "statement": citation.sql.statement}
+        case "tool":
+            facts |= {"source": citation.tool.tool, "text": citation.tool.quote, "tool": citation.tool.tool}
+        case _:
+            page = citation.web
+            facts |= {"source": page.url, "title": page.title, "text": page.quote, "url": page.url}
+    return facts | {"score": round(shown.score, 6) if shown.score else None, "cited": shown.cited}
+
+
 def flat(annotation: dict[str, Any]) -> dict[str, Any]:
     """An annotation of a chat message in the form of the Responses API: its fields beside its type.
 

@@ -9,7 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
 from services.gateway import notices
-from services.gateway.annotations import annotation, parsed
+from services.gateway.annotations import annotation, evidence, parsed
 
 AGENT = "sabueso"
 # The same answer bears one id with two beginnings: ours, and that of the Responses API.
@@ -22,22 +22,31 @@ _STATUSES = {pb.TOOL_CALL_STATUS_OK: "ok", pb.TOOL_CALL_STATUS_ERROR: "error"}
 class Answer:
     """What is known of a run so far. `add` takes its events in order."""
 
-    def __init__(self, cache_mode: str) -> None:
-        self.uid = uuid.uuid4().hex
+    def __init__(
+        self, cache_mode: str, uid: str = "", began: float | None = None, *, with_evidence: bool = False
+    ) -> None:
+        """`uid` and `began`, in seconds of the epoch: of an answer that was begun before; of a new one its own.
+
+        `with_evidence`: what the model was shown is told too.
+        """
+        self.uid = uid or uuid.uuid4().hex
         self.id = f"chatcmpl-{self.uid}"
-        self.created = int(time.time())
+        self.began = time.time() if began is None else began
+        self.created = int(self.began)
         self.finished: pb.Finished | None = None
-        self._cache_mode = cache_mode
+        self.cache_mode = cache_mode
+        self.with_evidence = with_evidence
         self._text: list[str] = []
         self._citations: dict[int, pb.Citation] = {}
         self._steps: dict[tuple[int, str], dict[str, Any]] = {}
         self._calls: dict[str, dict[str, Any]] = {}
         self._degraded: list[dict[str, str]] = []
         self._chosen: list[dict[str, Any]] = []
-        self._plan: dict[str, Any] | None = None
+        self._plans: list[dict[str, Any]] = []
         self._findings: list[dict[str, Any]] = []
         self._suspicions: list[dict[str, Any]] = []
         self._oldest_s: float | None = None
+        self._evidence: list[dict[str, Any]] = []
 
     def add(self, event: pb.RunResponse) -> dict[str, Any] | None:
         """Takes the next event; returns it as a step for people to watch, if it is one."""
@@ -52,9 +61,11 @@ class Answer:
                 self._text.append(event.text_delta.text)
             case "citation":
                 self._citations.setdefault(event.citation.mark, event.citation)
+            case "evidence":
+                self._evidence.append(evidence(event.evidence))
             case "finished":
                 self.finished = event.finished
-            case "degraded" | "chosen" | "plan" | "finding" | "suspicion" as kind:
+            case "degraded" | "chosen" | "plan" | "step_finished" | "finding" | "suspicion" as kind:
                 return {"event": kind, **self._note(event)}
             case None:
                 pass  # an event of a newer orchestrator
@@ -70,7 +81,11 @@ class Answer:
                 facts = notices.chosen(event.chosen)
                 self._chosen.append(facts)
             case "plan":
-                facts = self._plan = notices.plan(event.plan)
+                facts = notices.plan(event.plan)
+                self._plans.append(notices.plan(event.plan, open_ended=True))
+            case "step_finished":
+                facts = notices.step_finished(event.step_finished)
+                self._end_step(facts)
             case "finding":
                 facts = notices.finding(event.finding)
                 self._findings.append(facts)
@@ -78,6 +93,16 @@ class Answer:
                 facts = notices.suspicion(event.suspicion)
                 self._suspicions.append(facts)
         return facts
+
+    def _end_step(self, facts: dict[str, Any]) -> None:
+        for step in (step for plan in self._plans for step in plan["steps"]):
+            if step["id"] == facts["step_id"]:
+                step.update(found=facts["found"], reason=facts["reason"])
+
+    @property
+    def completed(self) -> int:
+        """When it ended, in seconds of the epoch."""
+        return int(self.began + self.timings_ms()["total"] / 1000)
 
     @property
     def answer_id(self) -> str:
@@ -104,15 +129,18 @@ class Answer:
             "reason": end.reason or None,
             "iterations": end.iterations,
             "chosen": self._chosen,
-            "plan": self._plan,
+            "plan": self._plans[-1] if self._plans else None,
+            "plans": self._plans,
             "steps": [self._steps[place] for place in sorted(self._steps)],
             "findings": self._findings,
             "suspicions": self._suspicions,
             "degraded": self._degraded,
-            "cache": {"mode": self._cache_mode, "hits": end.cache_hit_count, "oldest_age_s": self._oldest_s},
+            "cache": {"mode": self.cache_mode, "hits": end.cache_hit_count, "oldest_age_s": self._oldest_s},
             "timings_ms": self.timings_ms(),
             "tokens": _tokens(end.usage),
+            "estimated_tokens": end.usage.estimated_tokens,
             "checking": {"tokens": _tokens(end.checking_usage), "duration_ms": _ms(end.checking_duration)},
+            **({"evidence": self._evidence} if self.with_evidence else {}),
         }
 
     def timings_ms(self) -> dict[str, float]:

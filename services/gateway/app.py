@@ -36,6 +36,8 @@ from services.gateway.openapi.operations import OPERATIONS
 from services.gateway.page import Page
 from services.gateway.pools.routing import ModelPools
 from services.gateway.responses.endpoint import Responses
+from services.gateway.responses.kept_responses import KeptResponses
+from services.gateway.responses.resuming import Resuming
 from services.gateway.search import Search
 from services.gateway.status import Readiness, Status
 from services.gateway.streams.drain import Draining, Shutdown
@@ -79,6 +81,7 @@ def create_app(
             Middleware(Edge, access_log=telling.access_log),
             Middleware(Admission, keys=keys, limiter=limiter, terms=terms, resolve=models.resolve),
             Middleware(ModelCalls, known=pool.known, version=telling.conventions, content=telling.content),
+            Middleware(Resuming),
             Middleware(GuardDoor, guards=guards or Guards()),
             Middleware(DirectRoutes, routes=routes, paths=MODEL_ROUTES),
         ],
@@ -100,7 +103,7 @@ def _routes(
     chat, responses, feedback = Chat(agent, pool), Responses(agent, pool), FeedbackEndpoint(ledger)
     search, uploads = Search(clients), Uploads(clients)
     documents, collections, loads = Documents(clients), Collections(clients), DataLoads(clients)
-    conversations = Conversations(clients)
+    conversations, kept = Conversations(clients), KeptResponses(clients)
     return [
         _route("POST", "/v1/chat/completions", chat.complete),
         _route("GET", "/v1/models", models.list_all),
@@ -122,7 +125,8 @@ def _routes(
         _route("POST", "/v1/data-loads", loads.create, status_code=204),
         _route("GET", "/v1/usage", status.usage),
         _route("POST", "/v1/responses", responses.create),
-        _route("DELETE", "/v1/responses/{response_id}", conversations.delete_response),
+        _route("GET", "/v1/responses/{response_id}", kept.get_one),
+        _route("DELETE", "/v1/responses/{response_id}", kept.delete_one),
         _route("DELETE", "/v1/conversations", conversations.delete_all),
         _route("DELETE", "/v1/conversations/{conversation_id}", conversations.delete_one),
         _route("POST", "/v1/completions", Completions(pool).complete),

@@ -1,6 +1,7 @@
 """POST /v1/chat/completions: the agent under the name `sabueso`, any other model straight to its pool."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
@@ -12,6 +13,7 @@ from services.gateway.admission import asked_of
 from services.gateway.agent import Agent, Extras, Question, Step, agents_caller
 from services.gateway.answer import AGENT, Answer
 from services.gateway.errors import Failure
+from services.gateway.kept import memo_of
 from services.gateway.parameters import check_parameters, described
 from services.gateway.passing import pass_on
 from services.gateway.pools.routing import ModelPools
@@ -90,7 +92,8 @@ class Chat:
         caller = agents_caller(request)
         wanted = agent_request(asked)
         caller.narrow(wanted.sabueso.labels)
-        question, answer = question_of(wanted), Answer(wanted.sabueso.cache)
+        answer = Answer(wanted.sabueso.cache, with_evidence=wanted.sabueso.include_evidence)
+        question = replace(question_of(wanted), memo=memo_of(answer, {}))
         if wanted.stream:
             return await self._agent.stream(request, question, answer, ChatChunks(wanted, answer))
         await self._agent.answer(request, question, answer)

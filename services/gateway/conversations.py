@@ -1,4 +1,4 @@
-"""DELETE /v1/conversations and /v1/responses: what is kept of a caller's conversations is forgotten."""
+"""DELETE /v1/conversations: what is kept of a caller's conversations is forgotten."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,6 @@ from starlette.responses import JSONResponse
 
 from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
 from services.gateway.agent import SESSION_ID, agents_caller
-from services.gateway.answer import answer_id_of
 from services.gateway.clients import CALL_SECONDS, Clients, answer_of
 
 Id = Annotated[str, Path(pattern=SESSION_ID)]
@@ -23,16 +22,11 @@ class Conversations:
     async def delete_one(self, request: Request, conversation_id: Id) -> JSONResponse:
         """Deletes a conversation with all its questions and answers."""
         count = await self._forget(request, session_id=conversation_id)
-        return JSONResponse(_deleted("conversation.deleted", count, id=conversation_id))
+        return JSONResponse(_deleted(count, id=conversation_id))
 
     async def delete_all(self, request: Request) -> JSONResponse:
         """Deletes all that is kept of the caller."""
-        return JSONResponse(_deleted("conversation.deleted", await self._forget(request, everything=True)))
-
-    async def delete_response(self, request: Request, response_id: Id) -> JSONResponse:
-        """Deletes one question with its answer; what followed it then follows what came before it."""
-        count = await self._forget(request, answer_id=answer_id_of(response_id))
-        return JSONResponse(_deleted("response", count, id=response_id))
+        return JSONResponse(_deleted(await self._forget(request, everything=True)))
 
     async def _forget(self, request: Request, **named: Any) -> int:
         agents_caller(request)
@@ -40,5 +34,5 @@ class Conversations:
         return (await answer_of("orchestrator", forgetting)).answer_count
 
 
-def _deleted(kind: str, count: int, **named: str) -> dict[str, Any]:
-    return {**named, "object": kind, "deleted": True, "answer_count": count}
+def _deleted(count: int, **named: str) -> dict[str, Any]:
+    return {**named, "object": "conversation.deleted", "deleted": True, "answer_count": count}

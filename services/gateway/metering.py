@@ -21,6 +21,7 @@ class Meter:
     # As the answer says it, for traces.
     response_model: str = ""
     response_id: str = ""
+    conversation_id: str = ""
     finish_reasons: list[str] = field(default_factory=list[str])
 
     def delivered(self, tokens: int) -> None:

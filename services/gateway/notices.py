@@ -18,18 +18,28 @@ def chosen(event: pb.Chosen) -> Facts:
     }
 
 
-def plan(event: pb.Plan) -> Facts:
-    """The sub-questions. `specialist` is null where all tools may be used."""
-    steps = [
+def plan(event: pb.Plan, *, open_ended: bool = False) -> Facts:
+    """The sub-questions. `specialist` is null where all tools may be used.
+
+    `open_ended`: with room for what becomes of each, `found` and `reason`, null until it has ended.
+    """
+    outcome: Facts = {"found": None, "reason": None} if open_ended else {}
+    steps: list[Facts] = [
         {
             "id": one.id,
             "question": one.question,
             "specialist": one.specialist or None,
             "depends_on": list(one.depends_on),
+            **outcome,
         }
         for one in event.steps
     ]
     return {"revision": event.revision, "steps": steps}
+
+
+def step_finished(event: pb.StepFinished) -> Facts:
+    """What has become of a sub-question. `reason` is null where it found all that it looked for."""
+    return {"step_id": event.step_id, "found": event.found, "reason": event.reason or None}
 
 
 def finding(event: pb.Finding) -> Facts:

@@ -71,6 +71,9 @@ class RetrievalClient:
                     collection=one.collection,
                     score=round(one.score, 6),  # it came as float32
                     metadata=dict(one.metadata),
+                    suspicious=tuple(
+                        (one.matched_text or one.text)[span.start : span.end] for span in one.suspicious_spans
+                    ),
                 )
                 for one in response.passages
             ),

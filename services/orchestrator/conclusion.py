@@ -4,7 +4,7 @@ import secrets
 from collections.abc import AsyncGenerator, Iterator
 
 from services.orchestrator.citing.review import Draft, Reviewer
-from services.orchestrator.events import Event, Finish, Finished
+from services.orchestrator.events import Event, Finish, Finished, Shown
 from services.orchestrator.partial import partial_answer
 from services.orchestrator.refusal import admits
 from services.orchestrator.run import Run
@@ -21,7 +21,7 @@ def say_partial(run: Run) -> Iterator[Event]:
 
 
 async def reviewed(run: Run, reviewer: Reviewer) -> AsyncGenerator[Event]:
-    """The events of checking the answer: held text is judged and shown, and what is wrong is said."""
+    """The events of checking the answer: held text is judged and shown, what is wrong is said, and the evidence."""
     sources, watch = run.evidence.sources, run.tools.stopwatch
     if run.answer.held:
         held = Draft(run.task.question, run.answer.release(), sources, shown=False)
@@ -31,13 +31,13 @@ async def reviewed(run: Run, reviewer: Reviewer) -> AsyncGenerator[Event]:
             yield event
         for event in _conclude(run, judged.answer, judged.note, withdrawn=judged.withdrawn):
             yield event
-    with watch.during(Part.CHECKING):
-        said = [message.text for message in run.task.history if message.role != "system"]
-        draft = Draft(run.task.question, run.answer.text, sources, said=said)
-        review = await reviewer.review(draft, run.checking, run.seconds_left())
+    # Our own reading of it is our own time; what is waited for meanwhile tells so by itself.
+    said = [message.text for message in run.task.history if message.role != "system"]
+    draft = Draft(run.task.question, run.answer.text, sources, said=said, support=run.support)
+    review = await reviewer.review(draft, run.checking, run.seconds_left())
     for event in (*review.findings, *run.degrade(*review.degraded)):
         yield event
-    for event in _conclude(run, "", review.note, withdrawn=review.withdrawn):
+    for event in (*_conclude(run, "", review.note, withdrawn=review.withdrawn), *_shown(run)):
         yield event
 
 
@@ -49,6 +49,13 @@ def _conclude(run: Run, answer: str, note: str, *, withdrawn: bool) -> Iterator[
         yield from run.answer.say(note, last=True)
     if withdrawn:
         run.reason = "unsupported"
+
+
+def _shown(run: Run) -> Iterator[Event]:
+    """What the model was shown, where that is asked for."""
+    if run.task.include_evidence:
+        used = set(run.answer.used())
+        yield from (Shown(mark, source, mark in used) for mark, source in sorted(run.evidence.sources.items()))
 
 
 def finished(run: Run) -> Finished:

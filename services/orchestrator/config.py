@@ -153,6 +153,9 @@ class Settings(ServerSettings):
         pattern=r"^(rediss?|unix)://.+$|^memory:$",
         description="Valkey or Redis that keeps conversations. `memory:` keeps them in this process only.",
     )
+    valkey_cluster: bool = Field(
+        default=False, description="`SABUESO_VALKEY_URL` is a node of a cluster; all of one caller shares a slot."
+    )
     session_ttl_seconds: int = Field(
         default=86_400,
         ge=0,
@@ -181,10 +184,17 @@ class Settings(ServerSettings):
         default="", description="`host:port` of embedding, for the router. Empty: the model chooses all tools."
     )
     router_min_confidence: float = Field(
-        default=0.85,
+        default=0.65,
         ge=0,
         le=1,
-        description="Probability of being right below which the router leaves the choice of tools to the model.",
+        description="Probability of being right below which the router leaves the choice of tools to the model. "
+        "That a question needs no tool must be surer: 0.85 with 0.65.",
+    )
+
+    # What is measured of live traffic.
+    evaluation_address: str = Field(
+        default="",
+        description="`host:port` of evaluation, for the share of answers that tenants' files name. Empty: none leaves.",
     )
 
     # How answers are checked against their sources.

@@ -43,6 +43,15 @@ class Planned:
     revision: int = 1
 
 
+@dataclass(frozen=True)
+class StepFinished:
+    """A step of the plan has ended. `reason`: why it found nothing, or not all, as in the proto; else empty."""
+
+    step_id: str
+    found: bool
+    reason: str = ""
+
+
 class FindingKind(Enum):
     """What a finding is about; see the proto."""
 
@@ -51,6 +60,7 @@ class FindingKind(Enum):
     UNSUPPORTED = "unsupported"
     NOT_USEFUL = "not_useful"
     LINK = "link"
+    PROMPT_LEAK = "prompt_leak"
 
 
 @dataclass(frozen=True)
@@ -137,6 +147,15 @@ class Cited:
     source: Source
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A piece of evidence that the model was shown, by the mark under which it could cite it."""
+
+    mark: int
+    source: Source
+    cited: bool
+
+
 class Finish(Enum):
     """How a run ended."""
 
@@ -165,6 +184,7 @@ class Finished:
     """The end. `reason`: one of the proto's closed list, or empty when answered.
 
     `checking` is what of `usage` and, in seconds, of `timings.model` went into checking the answer by a model.
+    `conversation_id`: what it has in common with the other answers of its conversation; empty where none is kept.
     """
 
     answer_id: str
@@ -177,8 +197,21 @@ class Finished:
     strategy: str = "react"
     checking: Usage = field(default_factory=Usage)
     checking_seconds: float = 0
+    conversation_id: str = ""
 
 
 Event = (
-    Chosen | Planned | Thought | CallStarted | CallFinished | Text | Cited | Finding | Suspicion | Degraded | Finished
+    Chosen
+    | Planned
+    | StepFinished
+    | Thought
+    | CallStarted
+    | CallFinished
+    | Text
+    | Cited
+    | Shown
+    | Finding
+    | Suspicion
+    | Degraded
+    | Finished
 )

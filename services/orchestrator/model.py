@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -26,16 +27,23 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one or several turns."""
+    """Tokens of one or several turns. `estimated`: how many of both nobody has counted."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    estimated: int = 0
+
+    @staticmethod
+    def estimate(prompt_tokens: int, completion_tokens: int) -> "Usage":
+        """Of a turn of which the model did not say what it cost, such as one that did not come to its end."""
+        return Usage(prompt_tokens, completion_tokens, prompt_tokens + completion_tokens)
 
     def __add__(self, other: "Usage") -> "Usage":
         """Sum of both."""
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
+            self.estimated + other.estimated,
         )
 
     @property
@@ -127,6 +135,23 @@ class Model(Protocol):
         Closing the generator, or cancelling its task, ends the generation. The caller bounds the time.
         """
         ...
+
+
+async def whole_turn(model: Model, messages: Sequence[Message], sampling: Sampling, spent: Spent) -> Turn:
+    """One turn without tools, at its end; an empty one where the model just stops. Adds to `spent`, come what may."""
+    spent.turns += 1
+    turn, written = Turn(), 0
+    try:
+        async with aclosing(model.stream(messages, (), sampling)) as parts:
+            async for part in parts:
+                if isinstance(part, Turn):
+                    turn, written = part, 0
+                else:
+                    written += estimate_tokens(part.text)
+    finally:
+        read = sum(message.tokens for message in messages)
+        spent.usage += Usage.estimate(read, written) if written else turn.usage
+    return turn
 
 
 @dataclass

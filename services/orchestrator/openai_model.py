@@ -92,7 +92,7 @@ class _PartialTurn:
         text = "".join(self.text)
         calls = [ToolCall(*map(_text, (call.id, call.name, call.arguments))) for call in self.calls]
         written = estimate_tokens(text) + sum(estimate_tokens(call.arguments_json) for call in calls)
-        return Turn(text, tuple(calls), self.usage or Usage(prompt_tokens, written), self.finish == "length")
+        return Turn(text, tuple(calls), self.usage or Usage.estimate(prompt_tokens, written), self.finish == "length")
 
 
 class OpenAIModel:

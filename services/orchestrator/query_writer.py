@@ -4,13 +4,12 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
-from contextlib import aclosing
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from services.orchestrator import prompts
-from services.orchestrator.model import Message, Model, Sampling, Spent, Turn
+from services.orchestrator.model import Message, Model, Sampling, Spent, whole_turn
 from services.runtime.errors import ServiceError
 
 MAX_QUERY_CHARS, MAX_PASSAGE_CHARS = 400, 1200
@@ -131,7 +130,8 @@ class QueryWriter:
         messages = [Message("system", form.task), *history, Message("user", text)]
         try:
             async with asyncio.timeout(seconds):
-                turn = await self._turn(messages, Sampling(max_tokens=_MAX_TOKENS, json_schema=form.json_schema()))
+                sampling = Sampling(max_tokens=_MAX_TOKENS, json_schema=form.json_schema())
+                turn = await whole_turn(self._model, messages, sampling, self._spent)
         except TimeoutError:
             raise NotWritten(f"the model did not answer within {seconds:.3g}s") from None
         except ServiceError as error:
@@ -140,16 +140,6 @@ class QueryWriter:
             return form.model_validate(json_in(turn.text))
         except (ValidationError, ValueError):
             raise NotWritten("the model's answer could not be used") from None
-
-    async def _turn(self, messages: Sequence[Message], sampling: Sampling) -> Turn:
-        self._spent.turns += 1
-        turn = Turn()
-        async with aclosing(self._model.stream(messages, (), sampling)) as stream:
-            async for part in stream:
-                if isinstance(part, Turn):
-                    turn = part
-        self._spent.usage += turn.usage
-        return turn
 
 
 def json_in(text: str) -> dict[str, Any]:

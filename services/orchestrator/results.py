@@ -19,7 +19,8 @@ class Degraded:
 class Passage:
     """A piece of a document. `page` is 0 where the format has none; `score` compares within one search only.
 
-    The last three are for programs: no model reads them.
+    The last four are for programs: no model reads them. `suspicious`: parts of the text that gave orders to a model
+    when the document was taken in.
     """
 
     document_id: str
@@ -33,6 +34,7 @@ class Passage:
     collection: str = ""
     score: float = 0
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    suspicious: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ class Task:
     """One question and the ceilings of its answer. `seconds`: time for all of it.
 
     `max_iterations`: turns with tools, of the run and of each of its parts. `tenant_id` is what a router knows it by.
+    `include_evidence`: what the model was shown is told too.
     """
 
     question: str
@@ -49,6 +50,7 @@ class Task:
     strategy: str = "react"
     reflecting: Reflecting = Reflecting.OFF
     tenant_id: str = ""
+    include_evidence: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Run:
     reflection: Reflection
     evidence: Evidence
     answer: AnswerText
+    support: Support
     budget: Budget
     ends: float
     checking: Spent = field(default_factory=Spent)
@@ -238,6 +241,7 @@ class Run:
                 left = max(0.0, self.tool_seconds())
                 admitted = await self.reflection.relevant(self.task.question, admitted, self.checking, left)
         self.transcript.add_result(call, admitted, self.answer.used())
+        self.support.read_ahead()
         self._note(found=has_content(admitted))
         return noted
 
@@ -303,6 +307,7 @@ class Run:
             self.reflection,
             self.evidence,
             AnswerText((), lambda: (), {}, held=True),
+            self.support,
             self.budget.part(tokens),
             ends,
             self.checking,
@@ -336,4 +341,4 @@ def begin(
     budget = Budget(limits.run_tokens, beside=(tools.toolset.spent, checking))
     ends = tools.stopwatch.started + task.seconds - min(_LAST_WORDS_SECONDS, task.seconds / 10)
     transcript = Transcript(messages, evidence, shield)
-    return Run(task, limits, tools, transcript, shield, reflection, evidence, answer, budget, ends, checking)
+    return Run(task, limits, tools, transcript, shield, reflection, evidence, answer, support, budget, ends, checking)

@@ -26,6 +26,9 @@ from services.orchestrator.result_cache import ResultCache
 from services.orchestrator.routing.embedding_router import EmbeddingRouter
 from services.orchestrator.routing.router import AskTheModel
 from services.orchestrator.run import Limits
+from services.orchestrator.sampling.clients import EvaluationClient
+from services.orchestrator.sampling.outbox import Outbox
+from services.orchestrator.sampling.sampler import Sampler
 from services.orchestrator.service import Ceilings, OrchestratorServicer
 from services.orchestrator.sessions.conversation import Bounds, ConversationStore, MemoryConversations
 from services.orchestrator.sessions.sessions import Sessions
@@ -34,6 +37,7 @@ from services.orchestrator.shield.tenant_shield import Shields
 from services.orchestrator.strategies.auto import Auto
 from services.orchestrator.strategies.plan import Plan, PlanPolicy
 from services.orchestrator.strategies.registry import strategies
+from services.orchestrator.timed import TimedEncoder, TimedModel
 from services.orchestrator.tool_calls import ToolCalls
 from services.orchestrator.tool_maker import ToolTimeouts
 from services.orchestrator.toolbox import Toolbox
@@ -108,17 +112,19 @@ def build(settings: Settings) -> Served:
     )
     detector = Detector(classifier_of(settings.injection_model))
     shields = Shields(tenants, detector, settings.identity_secret.get_secret_value().encode())
+    reviewer = EvidenceReviewer(
+        Meaning(TimedEncoder(embedding)) if embedding is not None else None,
+        ModelJudge(TimedModel(judge)) if settings.citation_judge == "on" else None,
+        settings.citation_check_seconds,
+    )
+    reviewer.warm()
     servicer = OrchestratorServicer(
         Agent(
             strategies(model, router, _plan(settings, model, planner, specialist)),
             limits,
             auto=Auto(router, settings.auto_plan_seconds, settings.auto_rag_seconds),
             conversation=_conversation(settings, model),
-            reviewer=EvidenceReviewer(
-                Meaning(embedding) if embedding is not None else None,
-                ModelJudge(judge) if settings.citation_judge == "on" else None,
-                settings.citation_check_seconds,
-            ),
+            reviewer=reviewer,
             reflection=ModelReflection(judge),
         ),
         toolbox,
@@ -134,11 +140,13 @@ def build(settings: Settings) -> Served:
         ),
         Sessions(conversations),
         shields,
+        sampler := _sampler(settings, tenants),
     )
     tenants.watch()
 
     async def close() -> None:
         await tenants.close()
+        await sampler.close()
         await servers.close()
         await router.close()
         if embedding is not None:
@@ -166,6 +174,15 @@ def _acting(signer: Signer) -> Callable[[str], None]:
     return act_for
 
 
+def _sampler(settings: Settings, tenants: TenantDirectory) -> Sampler:
+    """What offers answers to evaluation, where there is one."""
+    outbox = None
+    if settings.evaluation_address:
+        act_for = _acting(Signer(settings.identity_secret.get_secret_value()))
+        outbox = Outbox(EvaluationClient(settings.evaluation_address), act_for)
+    return Sampler(tenants, settings.model_name, outbox)
+
+
 def _conversations(settings: Settings) -> ConversationStore | None:
     """Where conversations are kept, if they are."""
     if not settings.session_ttl_seconds:
@@ -173,7 +190,9 @@ def _conversations(settings: Settings) -> ConversationStore | None:
     bounds = Bounds(settings.session_ttl_seconds, settings.session_max_turns, settings.session_max_bytes)
     if settings.valkey_url == "memory:":
         return MemoryConversations(bounds)
-    return valkey_conversations(settings.valkey_url, bounds, timeout_seconds=settings.session_timeout_seconds)
+    return valkey_conversations(
+        settings.valkey_url, bounds, timeout_seconds=settings.session_timeout_seconds, cluster=settings.valkey_cluster
+    )
 
 
 def _conversation(settings: Settings, model: Model) -> Conversation:

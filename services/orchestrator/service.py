@@ -4,11 +4,14 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
+
+from opentelemetry import trace
 
 from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
 from sabueso.orchestrator.v1 import orchestrator_pb2_grpc as rpc
-from services.orchestrator import events, wire
+from services.orchestrator import wire
 from services.orchestrator.agent import Agent
 from services.orchestrator.arguments import short_name
 from services.orchestrator.dispatch import Dispatcher
@@ -17,6 +20,7 @@ from services.orchestrator.query_transform import Transform
 from services.orchestrator.reflecting.reflection import Reflecting
 from services.orchestrator.result_cache import ResultCache
 from services.orchestrator.run import Task
+from services.orchestrator.sampling.sampler import Sampler, Unsampled
 from services.orchestrator.sessions.sessions import SessionOptions, Sessions
 from services.orchestrator.shield.tenant_shield import Shields
 from services.orchestrator.stopwatch import Part, Stopwatch
@@ -29,6 +33,7 @@ from services.runtime.errors import InvalidField, Overloaded
 
 _MAX_QUESTION_CHARS = 32_768
 _MAX_SYSTEM_CHARS = 32_768
+_MAX_MEMO_CHARS = 65_536
 _MAX_HISTORY_MESSAGES = 1_000
 _MAX_SECONDS = 600
 _MAX_OUTPUT_TOKENS = 8_192
@@ -70,9 +75,11 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
         ceilings: Ceilings,
         sessions: Sessions | None = None,
         shields: Shields | None = None,
+        sampler: Sampler | None = None,
     ) -> None:
         self._agent = agent
         self._shields = shields
+        self._sampler = sampler
         self._sessions = sessions or Sessions()
         self._calls = calls
         self._toolbox = toolbox
@@ -89,12 +96,13 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
         try:
             async with aclosing(self._run(request, context)) as happening:
                 async for event in happening:
-                    yield wire.run_response(event)
+                    yield event
         finally:
             self._running -= 1
 
-    async def _run(self, request: pb.RunRequest, call: Any) -> AsyncGenerator[events.Event]:
+    async def _run(self, request: pb.RunRequest, call: Any) -> AsyncGenerator[pb.RunResponse]:
         stopwatch = Stopwatch()
+        stopwatch.follow()
         asked = self._task(request)
         with stopwatch.during(Part.CACHE):
             conversation = await self._sessions.open(identity(), _session_options(request.options))
@@ -124,9 +132,16 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
         said = (*asked.history, Message("user", asked.question))
         recent = self._agent.recent(task.history)
         shield = self._shields and self._shields.shield_of(tenant(), toolset.tools, task.question, recent)
-        async with aclosing(conversation.kept(self._agent.run(task, dispatcher, shield), said)) as happening:
+        if conversation_id := conversation.id(request.options.answer_id):
+            trace.get_current_span().set_attribute("gen_ai.conversation.id", conversation_id)
+        told: list[pb.RunResponse] = []
+        record = partial(wire.record, told, memo=request.options.memo)
+        sample = self._sampler.sample(tenant(), task) if self._sampler else Unsampled(task)
+        running = sample.seen(self._agent.run(sample.task, dispatcher, shield))
+        async with aclosing(sample.ended(conversation.kept(running, said, record))) as happening:
             async for event in happening:
-                yield event
+                told.append(wire.run_response(event))
+                yield told[-1]
 
     async def ListTools(self, request: pb.ListToolsRequest, context: Any) -> pb.ListToolsResponse:
         """The tools that a run of this tenant would have."""
@@ -142,6 +157,12 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
             everything=request.everything,
         )
         return pb.DeleteSessionResponse(answer_count=count)
+
+    async def GetAnswer(self, request: pb.GetAnswerRequest, context: Any) -> pb.GetAnswerResponse:
+        """A stored answer of the caller, as it was told."""
+        if not request.answer_id:
+            raise InvalidField("`answer_id` is empty.", field="answer_id")
+        return wire.recorded(await self._sessions.read(identity(), request.answer_id))
 
     async def CallTool(self, request: pb.CallToolRequest, context: Any) -> AsyncGenerator[pb.CallToolResponse]:
         """Streams signs of life of one tool, and its result."""
@@ -168,6 +189,7 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
         if not request.question.strip():
             raise InvalidField("`question` is empty.", field="question")
         _at_most(len(request.question), _MAX_QUESTION_CHARS, "question", "characters")
+        _at_most(len(options.memo), _MAX_MEMO_CHARS, "options.memo", "characters")
         strategies = (AUTO, *self._agent.strategies)
         if options.strategy not in ("", *strategies):
             raise InvalidField(
@@ -187,6 +209,7 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
             strategy=options.strategy or AUTO,
             reflecting=_reflecting(options.reflection) or self._ceilings.reflecting,
             tenant_id=tenant(),
+            include_evidence=options.include_evidence,
         )
 
     def _seconds(self, options: pb.Options) -> float:

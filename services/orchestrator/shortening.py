@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import lru_cache
 
 _SENTENCE_END = re.compile(r"[.!?…][\"»”')\]]*(?=\s)")
 _MARK = "…"
@@ -32,6 +33,7 @@ def _may_end(text: str, at: int) -> bool:
     return text[at].isspace() and not (before.isdigit() and after.isdigit())
 
 
+@lru_cache(maxsize=512)  # the same passages are found again and again
 def folded(text: str) -> str:
     """The words and numbers of a text, by which it is the same as another: without case, accents, signs and articles.
 
@@ -40,8 +42,8 @@ def folded(text: str) -> str:
     plain = text.casefold()
     if not plain.isascii():
         plain = _ACCENT.sub("", unicodedata.normalize("NFKD", plain))
-    words = (word.strip(_SIGNS) for word in plain.replace(" %", "%").split())
-    return " ".join(word for word in words if word and word not in _ARTICLES)
+    words = [word.strip(_SIGNS) for word in plain.replace(" %", "%").split()]
+    return " ".join([word for word in words if word and word not in _ARTICLES])
 
 
 def says_the_same(text: str, other: str) -> bool:

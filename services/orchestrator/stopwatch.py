@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from enum import IntEnum
 
 from services.orchestrator.events import Timings
@@ -16,6 +18,9 @@ class Part(IntEnum):
     CACHE = 3
 
 
+_FOLLOWED: ContextVar["Stopwatch | None"] = ContextVar("stopwatch", default=None)
+
+
 class Stopwatch:
     """Runs from its making on. Parallel and nested waiting counts once, so the parts add up to the whole."""
 
@@ -26,6 +31,10 @@ class Stopwatch:
         self._under_way = [0] * len(Part)
         self._seconds = [0.0] * len(Part)
         self._else = 0.0
+
+    def follow(self) -> None:
+        """From now on `waiting` in this task, and in those that it begins, is told to this one."""
+        _FOLLOWED.set(self)
 
     def during(self, part: Part) -> "_Waiting":
         """A context: what happens within counts as waiting for `part`."""
@@ -61,6 +70,12 @@ class Stopwatch:
                 self._seconds[part] += passed
                 return
         self._else += passed
+
+
+def waiting(part: Part) -> AbstractContextManager[None]:
+    """A context: what happens within counts as waiting for `part` of the run that this task works for, if any."""
+    watch = _FOLLOWED.get()
+    return watch.during(part) if watch else nullcontext()
 
 
 class _Waiting:

@@ -36,7 +36,11 @@ async def think(model: Model, run: Run, *, with_tools: bool) -> AsyncGenerator[E
                         yield event
         except TimeoutError:
             run.end_early("deadline")
-            run.budget.spend(Usage(prompt, written))
+            run.budget.spend(Usage.estimate(prompt, written))
+        except ServiceError:
+            if written:
+                run.budget.spend(Usage.estimate(prompt, written))
+            raise
 
 
 async def act(run: Run, calls: Sequence[ToolCall]) -> AsyncGenerator[Event]:
@@ -75,9 +79,10 @@ async def ask(model: Model, run: Run, messages: Sequence[Message], sampling: Sam
                         return part.text.strip()
                     written += estimate_tokens(part.text)
         except TimeoutError:
-            run.budget.spend(Usage(prompt, written))
-        except ServiceError:
-            pass  # who asks goes on without
+            run.budget.spend(Usage.estimate(prompt, written))
+        except ServiceError:  # who asks goes on without
+            if written:
+                run.budget.spend(Usage.estimate(prompt, written))
     return ""
 
 

@@ -1,12 +1,15 @@
 """What the orchestrator says, as messages."""
 
 import json
+import zlib
+from collections.abc import Sequence
 
 from google.protobuf.duration_pb2 import Duration
 
 from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
 from services.orchestrator import events
 from services.orchestrator.evidence import preview
+from services.orchestrator.model import Usage
 from services.orchestrator.results import Degraded, Page, Passage, Reply, Rows, Source
 from services.orchestrator.tool_calls import Progress, Result
 from services.orchestrator.tools import Tool
@@ -49,6 +52,10 @@ def run_response(event: events.Event) -> pb.RunResponse:
             return pb.RunResponse(text_delta=pb.TextDelta(text=event.text))
         case events.Cited():
             return pb.RunResponse(citation=citation(event.mark, event.source))
+        case events.Shown():
+            score = event.source.score if isinstance(event.source, Passage) else 0
+            shown = pb.Evidence(source=citation(event.mark, event.source), score=score, cited=event.cited)
+            return pb.RunResponse(evidence=shown)
         case events.Thought() | events.CallStarted() | events.CallFinished():
             return _step(event)
         case events.Finding() | events.Suspicion() | Degraded():
@@ -58,8 +65,22 @@ def run_response(event: events.Event) -> pb.RunResponse:
             return pb.RunResponse(chosen=chosen)
         case events.Planned():
             return pb.RunResponse(plan=_plan(event))
+        case events.StepFinished():
+            ended = pb.StepFinished(step_id=event.step_id, found=event.found, reason=event.reason)
+            return pb.RunResponse(step_finished=ended)
         case events.Finished():
             return pb.RunResponse(finished=_finished(event))
+
+
+def record(told: Sequence[pb.RunResponse], end: events.Finished, memo: str) -> bytes:
+    """A run as it can be told again."""
+    happened = pb.GetAnswerResponse(events=(*told, run_response(end)), memo=memo)
+    return zlib.compress(happened.SerializeToString(), level=1)
+
+
+def recorded(record: bytes) -> pb.GetAnswerResponse:
+    """What `record` has made a record of."""
+    return pb.GetAnswerResponse.FromString(zlib.decompress(record))
 
 
 def _step(event: events.Thought | events.CallStarted | events.CallFinished) -> pb.RunResponse:
@@ -166,10 +187,7 @@ def _finished(event: events.Finished) -> pb.Finished:
         strategy=event.strategy,
         finish=_FINISH[event.finish],
         iterations=event.iterations,
-        usage=pb.Usage(
-            prompt_tokens=event.usage.prompt_tokens,
-            completion_tokens=event.usage.completion_tokens,
-        ),
+        usage=_usage(event.usage),
         timings=pb.Timings(
             model=duration(timings.model),
             tools=duration(timings.tools),
@@ -179,10 +197,17 @@ def _finished(event: events.Finished) -> pb.Finished:
         ),
         cache_hit_count=event.cache_hits,
         reason=event.reason,
-        checking_usage=pb.Usage(
-            prompt_tokens=event.checking.prompt_tokens, completion_tokens=event.checking.completion_tokens
-        ),
+        checking_usage=_usage(event.checking),
         checking_duration=duration(event.checking_seconds),
+        conversation_id=event.conversation_id,
+    )
+
+
+def _usage(usage: Usage) -> pb.Usage:
+    return pb.Usage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        estimated_tokens=usage.estimated,
     )
 
 

@@ -368,6 +368,24 @@ class Guard(_Part):
     documents: GuardDocuments = GuardDocuments()
 
 
+class Evaluation(_Part):
+    """Which of the tenant's answers are measured while people use them. Without it none ever leaves for that."""
+
+    sample: float = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="Share of the answers, such as 0.05; 0 is none. By a hash of the answer's id.",
+    )
+    metrics: tuple[
+        Literal["faithfulness", "answer_relevance", "context_precision", "context_precision_ranked", "completeness"],
+        ...,
+    ] = Field(default=("faithfulness", "answer_relevance"), description="What a judge measures; empty: nothing.")
+    anonymise: bool = Field(
+        default=True, description="Numbers and addresses of persons and accounts are taken out before they leave."
+    )
+
+
 class Tenant(_Part):
     """All that one installation knows of one tenant."""
 
@@ -385,6 +403,7 @@ class Tenant(_Part):
     sql: tuple[SqlSource, ...] = Field(default=(), description="One source, or a list of sources with names.")
     web: Web = Web()
     mcp: tuple[McpServer, ...] = Field(default=(), description="Servers of other people's tools.")
+    evaluation: Evaluation = Evaluation()
 
     @model_validator(mode="after")
     def _limits_match_something(self) -> "Tenant":

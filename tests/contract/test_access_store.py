@@ -1,48 +1,18 @@
 """One behaviour of the store of issued keys, in memory and in Valkey."""
 
 import asyncio
-import subprocess
-import time
 import uuid
 from contextlib import asynccontextmanager
 
 import pytest
-import redis
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
-from local import ports, valkey
 from services.gateway.access.store import MemoryAccessStore, StoreFull, StoreLost, Version
 from services.gateway.access.valkey_store import ValkeyAccessStore
 
 # Generous: what is tested here is what is kept, on a machine that may be busy.
 PATIENCE_SECONDS = 10
-
-
-@pytest.fixture(scope="module")
-def cluster_url(tmp_path_factory):
-    """A cluster of one node, which speaks as large ones do."""
-    port, bus = ports.pick(2, ports.random_start())
-    options = ["--cluster-enabled", "yes", "--cluster-port", str(bus)]
-    command = [*valkey.command(tmp_path_factory.mktemp("cluster"), port), *options]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    try:
-        with redis.Redis(port=port) as client:
-            while True:
-                try:
-                    client.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
-                    break
-                except redis.ConnectionError:
-                    assert time.monotonic() < deadline
-                    time.sleep(0.02)
-            while client.execute_command("CLUSTER INFO")["cluster_state"] != "ok":
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
-        yield f"redis://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(params=["memory", "valkey", "cluster"])

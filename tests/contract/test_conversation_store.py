@@ -33,14 +33,21 @@ async def valkey(url, bounds):
         yield made
 
 
-STORES = {"memory": memory, "valkey": valkey}
+@asynccontextmanager
+async def cluster(url, bounds):
+    async with closing(valkey_conversations(url, bounds, timeout_seconds=10, cluster=True)) as made:
+        yield made
+
+
+STORES = {"memory": (memory, ""), "valkey": (valkey, "valkey_url"), "cluster": (cluster, "cluster_url")}
 
 
 @pytest_asyncio.fixture(params=list(STORES))
 async def make(request):
-    url = request.getfixturevalue("valkey_url") if request.param == "valkey" else ""
+    opened, server = STORES[request.param]
+    url = request.getfixturevalue(server) if server else ""
     async with AsyncExitStack() as stack:
-        yield lambda **bounds: stack.enter_async_context(STORES[request.param](url, Bounds(**bounds)))
+        yield lambda **bounds: stack.enter_async_context(opened(url, Bounds(**bounds)))
 
 
 @pytest.fixture
@@ -48,9 +55,9 @@ def ana():
     return Owner(f"t{uuid.uuid4().hex[:8]}", "ana|with: {odd} characters\n")
 
 
-def turn(name, previous="", text=None, labels=()):
+def turn(name, previous="", text=None, labels=(), record=b""):
     messages = (Message("user", f"¿{name}?"), Message("assistant", text or f"{name}: «sí»"))
-    return Turn(name, messages, labels, previous)
+    return Turn(name, messages, labels, previous, record)
 
 
 def names(turns):
@@ -104,8 +111,40 @@ async def test_nothing_crosses_from_one_owner_to_another(make, ana):
 async def test_an_answer_that_nobody_gave_is_not_found(make, ana):
     store = await make()
     for wrong in ("ans_nowhere", "s"):
-        with pytest.raises(NotFound, match="no answer"):
-            await store.up_to(ana, wrong)
+        for asked in (store.up_to, store.read):
+            with pytest.raises(NotFound, match="no answer"):
+                await asked(ana, wrong)
+
+
+async def test_an_answer_can_be_read_by_itself_with_the_record_of_how_it_came_about(make, ana):
+    store = await make()
+    kept = turn("b", "a", labels=("hr",), record=b"\x00\xff as it was")
+    await store.append(ana, turn("a", record=b"before"))
+    await store.append(ana, kept)
+    assert await store.read(ana, "b") == kept
+    assert (await store.read(ana, "a")).record == b"before"
+    with pytest.raises(NotFound):
+        await store.read(Owner(ana.tenant, "ben"), "b")
+    await store.append(ana, turn("c"), "s")
+    assert (await store.read(ana, "c")).record == b""
+
+
+async def test_a_deleted_answer_takes_its_record_with_it(make, ana):
+    store = await make()
+    await store.append(ana, turn("a", record=b"all of it"))
+    await store.append(ana, turn("b", record=b"all of it"), "s")
+    await store.forget(ana, answer_id="a")
+    await store.forget(ana, session_id="s")
+    for name in "ab":
+        with pytest.raises(NotFound):
+            await store.read(ana, name)
+
+
+async def test_a_record_that_is_too_large_is_not_kept_and_the_turn_is(make, ana):
+    store = await make(max_bytes=1_000)
+    await store.append(ana, turn("a", record=b"x" * 1_001))
+    assert (await store.read(ana, "a")).record == b""
+    assert names(await store.up_to(ana, "a")) == ["a"]
 
 
 async def test_the_newest_turns_and_bytes_are_read(make, ana):
@@ -226,8 +265,9 @@ async def test_what_valkey_dropped_shortens_the_conversation(valkey_url, ana):
         assert names(await store.in_session(ana, "s")) == ["c"]
 
 
-async def test_a_lost_valkey_is_said_and_then_left_alone_for_a_moment(ana):
-    async with closing(valkey_conversations("redis://127.0.0.1:1", timeout_seconds=10)) as store:
+@pytest.mark.parametrize("cluster", [False, True])
+async def test_a_lost_valkey_is_said_and_then_left_alone_for_a_moment(ana, cluster):
+    async with closing(valkey_conversations("redis://127.0.0.1:1", timeout_seconds=10, cluster=cluster)) as store:
         for _ in range(2):
             with pytest.raises(DependencyFailed):
                 await store.in_session(ana, "s")

@@ -30,6 +30,7 @@ from services.retrieval.store import (
     Query,
     Reader,
     SparseTerms,
+    SuspiciousSpan,
     TokenMatrix,
 )
 from services.runtime.errors import InvalidField, ModelMismatch, NotFound, NotPermitted
@@ -492,12 +493,13 @@ class TestStore:
         assert await store.search(reader, query("word", limit=100)) == []
 
     async def test_what_is_read_in_its_place_and_what_was_embedded_before_it_are_kept(self, store, reader):
-        await store.put_document(
-            reader, document("d"), stream([chunk("text", context="Title > Part", parent_text="more of the text")])
-        )
+        marks = (SuspiciousSpan(0, 4, 0.9, "order"),)
+        described = chunk("text", context="Title > Part", parent_text="more of the text", suspicious=marks)
+        await store.put_document(reader, document("d"), stream([described]))
         (read,) = await store.get_chunks(reader, "d")
         (hit,) = await store.search(reader, query("text"))
         assert (read.context, read.parent_text) == ("Title > Part", "more of the text")
+        assert read.suspicious == marks
         assert hit.chunk == read
 
     async def test_everything_that_is_said_of_a_document_is_kept(self, store, reader):

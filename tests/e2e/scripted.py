@@ -79,6 +79,10 @@ def plan(*steps, revision=1):
     return pb.RunResponse(plan=pb.Plan(steps=made, revision=revision))
 
 
+def step_finished(step, found=True, reason=""):
+    return pb.RunResponse(step_finished=pb.StepFinished(step_id=step, found=found, reason=reason))
+
+
 def finding(kind, text="", mark=0, reason="it is so"):
     value = pb.FindingKind.Value(f"FINDING_KIND_{kind.upper()}")
     return pb.RunResponse(finding=pb.Finding(kind=value, text=text, mark=mark, reason=reason))

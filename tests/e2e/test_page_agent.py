@@ -11,9 +11,11 @@ from tests.e2e.scripted import (
     end,
     finding,
     finished,
+    lost,
     plan,
     said,
     started,
+    step_finished,
     suspicion,
     thought,
     web,
@@ -128,6 +130,91 @@ async def test_a_plan_shows_what_waits_for_what_and_which_step_is_at_work(page, 
     await expect(timeline.locator("> .bars").first).to_contain_text("Model plans")
 
 
+async def test_the_end_of_a_step_is_shown_when_it_comes_with_what_it_came_to(page, here):
+    halfway, late = asyncio.Event(), asyncio.Event()
+    here.script(
+        "ends",
+        plan(("s1", "One?", "sql", []), ("s2", "Two?", "", []), ("s3", "Three?", "", ["s1"]), ("s4", "Four?", "", [])),
+        started("a", "sql_query", step="s1", query="SELECT 1"),
+        finished("a", "sql_query", 20, "1 row"),
+        step_finished("s1"),
+        step_finished("s2", False, "what it depends on was not found"),
+        halfway,
+        thought(2, step="s3"),
+        started("b", "vector_search", 2, step="s3", query="x"),
+        finished("b", "vector_search", 20, "timeout after 5s", 2, ok=False),
+        step_finished("s3", False, "nothing was found"),
+        step_finished("s4", True, "deadline"),
+        late,
+        words("One."),
+        end(),
+    )
+    turn = await ask(page, "ends")
+    steps, states = turn.locator(".step"), turn.locator(".step-state")
+    await expect(states).to_have_text(["done", "nothing found", "running", "running"])
+    await expect(steps.nth(1)).to_contain_text("what it depends on was not found")
+    halfway.set()
+    await expect(states).to_have_text(["done", "nothing found", "failed", "done"])
+    await expect(steps.nth(2).locator(".facts").first).to_have_text("needs 1")
+    await expect(steps.nth(3)).to_contain_text("There was not enough time to find everything.")
+    late.set()
+    await opened(turn)
+    await expect(states).to_have_text(["done", "nothing found", "failed", "done"])
+
+
+async def test_what_services_say_is_told_in_the_readers_language_and_else_as_it_came(visit, here):
+    here.script(
+        "spanish",
+        chosen("react", "vector_search: the model has to write its arguments"),
+        started("a", "vector_search", query="x"),
+        suspicion(
+            "redacted",
+            "vector_search",
+            "a",
+            "2 text(s) of this result: asks for other work, marked when the document was taken in, "
+            "orders to the model (classifier)",
+        ),
+        started("b", "sql_query", query="SELECT 1"),
+        started("c", "web_search", query="y"),
+        finished("a", "vector_search", 20, "5 passages; 3 queries (multi_query); in legal"),
+        finished("b", "sql_query", 20, "1 row (truncated)"),
+        finished("c", "web_search", 20, "timeout after 5s", ok=False),
+        started("d", "crm__find", 2, name="z"),
+        finished("d", "crm__find", 20, "the tide is low", 2, ok=False),
+        lost("web_tool", "timeout after 5s"),
+        lost("sessions", "the store of conversations does not answer"),
+        lost("sql_tool", "sql_tool does not answer"),
+        lost("crm", "the tide is high"),
+        words("Nada."),
+        end(),
+    )
+    page = await visit(f"/#key={here.key()}", locale="es-ES")
+    await page.locator("#question").fill("spanish")
+    await page.keyboard.press("Enter")
+    turn = page.locator(".turn")
+    timeline = await opened(turn)
+    await expect(timeline.locator(".chosen")).to_contain_text("Documentos: el modelo tiene que escribir lo que se pide")
+    await expect(timeline.locator(".outcome")).to_have_text(
+        [
+            "5 pasajes; 3 búsquedas (paráfrasis); en legal",
+            "1 fila (recortado)",
+            "Ha fallado: tardó más de 5s",
+            "Ha fallado: the tide is low",
+        ]
+    )
+    await expect(timeline.locator(".suspicion")).to_contain_text(
+        "2 textos de este resultado: pide otro trabajo, señalado al incorporar el documento, órdenes al modelo"
+    )
+    await expect(turn.locator(".notice")).to_contain_text(
+        [
+            "Hecha sin la web: tardó más de 5s",
+            "el almacén de conversaciones no responde",
+            "no responde: la base de datos",
+            "the tide is high",
+        ]
+    )
+
+
 async def test_a_step_that_was_stopped_says_so_and_a_kept_plan_is_drawn_again(page, here):
     never = asyncio.Event()
     steps = plan(("s1", "One?", "web", []), ("s2", "Two?", "", ["s1"]))
@@ -172,7 +259,7 @@ async def test_text_that_gives_orders_is_told_where_it_stood(page, here, action,
     turn = await ask(page, action)
     timeline = await opened(turn)
     await expect(turn.locator("summary").first).to_contain_text("2 suspicious texts")
-    await expect(timeline.locator(".bar-row .suspicion")).to_contain_text(f"{words_} 1 text(s) of this result")
+    await expect(timeline.locator(".bar-row .suspicion")).to_contain_text(f"{words_} 1 text of this result: orders to")
     await expect(timeline.locator("> .bar-facts .suspicion")).to_contain_text(
         "A text in crm__find tried to give orders"
     )

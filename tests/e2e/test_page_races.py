@@ -224,6 +224,22 @@ async def test_a_file_that_is_chosen_before_the_collections_are_known_is_taken(p
     assert here.desk.headers[-1].collection == "legal"
 
 
+async def test_nothing_is_said_to_be_missing_before_it_is_known(page, here):
+    here.shelf.put("a", ["t"], title="Title a")
+    held = Held()
+    await page.route("**/v1/collections", held)
+    await page.route("**/v1/documents?*", held)
+    await page.get_by_role("tab", name="Documents").click()
+    await eventually(lambda: held.waiting)
+    missing = page.locator("#no-collections, #none")
+    for language in ("Español", "English"):
+        await page.get_by_role("button", name=language).click()
+        assert [await one.is_visible() for one in await missing.all()] == [False, False]
+        await expect(page.locator("#drop")).to_be_visible()
+    held.go.set()
+    await expect(page.locator("#documents tr")).to_contain_text("Title a")
+
+
 async def test_the_focus_returns_to_a_document_whose_row_was_drawn_anew_behind_its_text(page, here):
     here.shelf.put("a", ["Some text."], title="Title a")
     await page.get_by_role("tab", name="Documents").click()

@@ -100,9 +100,17 @@ class Agent(orchestrator_pb2_grpc.OrchestratorServiceServicer):
     def __init__(self):
         self.requests = []
         self.callers = []
+        self.kept = {}
         self.started = asyncio.Event()
         self.cancelled = asyncio.Event()
         self.go_on = asyncio.Event()
+
+    async def GetAnswer(self, request, ctx):
+        self.requests.append(request)
+        kept = self.kept.get((context.tenant(), context.identity().principal, request.answer_id))
+        if kept is None:
+            raise errors.NotFound("There is no such answer.", answer=request.answer_id)
+        return kept
 
     async def Run(self, request, ctx):
         self.requests.append(request)
@@ -134,13 +142,21 @@ class Agent(orchestrator_pb2_grpc.OrchestratorServiceServicer):
                     self.cancelled.set()
                     raise
         _, named, answer_id = request.question.partition("call it ")
-        for event in (*_opening(request), *_scenario(answer_id if named else "ans-1")):
+        answer_id = answer_id if named else "ans-1"
+        events = [*_opening(request), *_scenario(answer_id, with_evidence=request.options.include_evidence)]
+        self.keep(request.options, events)
+        for event in events:
             yield event
+
+    def keep(self, options, events):
+        if options.store:
+            whose = context.tenant(), context.identity().principal, options.answer_id
+            self.kept[whose] = orchestrator_pb2.GetAnswerResponse(events=events, memo=options.memo)
 
     async def DeleteSession(self, request, ctx):
         self.requests.append(request)
         self.callers.append((context.identity(), context.current().seconds_left()))
-        if "nowhere" in (request.session_id, request.answer_id):
+        if "nowhere" in (request.session_id, request.answer_id.removeprefix("ans_")):
             raise errors.NotFound("There is no session `nowhere`, or no more.", session="nowhere")
         return orchestrator_pb2.DeleteSessionResponse(answer_count=2)
 
@@ -237,6 +253,9 @@ def _opening(request):
         pb.PlanStep(id="s2", question="How much?", depends_on=["s1"]),
     ]
     yield pb.RunResponse(plan=pb.Plan(steps=steps, revision=1))
+    yield pb.RunResponse(step_finished=pb.StepFinished(step_id="s2", reason="nothing was found"))
+    yield pb.RunResponse(plan=pb.Plan(steps=[pb.PlanStep(id="s3", question="Where?")], revision=2))
+    yield pb.RunResponse(step_finished=pb.StepFinished(step_id="s3", found=True))
     yield pb.RunResponse(thought=pb.Thought(iteration=2, text="Look.", step_id="s1"))
     started = pb.ToolCallStarted(iteration=2, call_id="b", tool="crm__find", arguments_json="{}", step_id="s1")
     yield pb.RunResponse(tool_call_started=started)
@@ -252,7 +271,7 @@ def _opening(request):
     yield pb.RunResponse(citation=pb.Citation(mark=4, tool=source))
 
 
-def _scenario(answer_id):
+def _scenario(answer_id, *, with_evidence=False):
     pb = orchestrator_pb2
     yield pb.RunResponse(thought=pb.Thought(iteration=1, text="Count first."))
     started = pb.ToolCallStarted(iteration=1, call_id="a", tool="sql_query", arguments_json='{"query": "SELECT 1"}')
@@ -278,6 +297,15 @@ def _scenario(answer_id):
     yield pb.RunResponse(citation=pb.Citation(mark=2, document=document))
     yield pb.RunResponse(citation=pb.Citation(mark=1, sql=sql))
     yield pb.RunResponse(citation=pb.Citation(mark=3, web=web))
+    if with_evidence:
+        found = pb.DocumentSource(document_id="d9", chunk_id="c1", title="Other", source="o.pdf", quote="Not cited")
+        for mark, cited, source in (
+            (1, True, {"sql": sql}),
+            (2, True, {"document": document}),
+            (3, True, {"web": web}),
+        ):
+            yield pb.RunResponse(evidence=pb.Evidence(source=pb.Citation(mark=mark, **source), cited=cited))
+        yield pb.RunResponse(evidence=pb.Evidence(source=pb.Citation(mark=5, document=found), score=0.5))
     timings = {"model": 300, "tools": 12.5, "cache": 1, "overhead": 4, "total": 317.5}
     yield pb.RunResponse(
         finished=pb.Finished(

@@ -17,6 +17,9 @@ PLAN = {
         {"id": "s2", "question": "How much?", "specialist": None, "depends_on": ["s1"]},
     ],
 }
+SECOND_PLAN = {
+    "revision": 2, "steps": [{"id": "s3", "question": "Where?", "specialist": None, "depends_on": []}]
+}  # fmt: skip
 CHOSEN = {"strategy": "plan", "reason": "two questions in one", "confidence": 0.75}
 FINDING = {"kind": "number", "text": "48", "mark": 2, "reason": "it is nowhere in the evidence"}
 SUSPICION = {
@@ -36,10 +39,20 @@ async def client(stack):
         yield client
 
 
+def without_outcome(plan):
+    """The plan as it was made."""
+    made = [{name: step[name] for name in step if name not in ("found", "reason")} for step in plan["steps"]]
+    return {**plan, "steps": made}
+
+
 async def test_an_answer_says_how_it_came_about(stack):
     told = (await stack.ask("plan it")).json()
     extras = told["sabueso"]
-    assert extras["plan"] == PLAN
+    first, second = extras["plans"]
+    assert extras["plan"] == second
+    assert [without_outcome(one) for one in (first, second)] == [PLAN, SECOND_PLAN]
+    outcomes = [(one["id"], one["found"], one["reason"]) for plan in (first, second) for one in plan["steps"]]
+    assert outcomes == [("s1", None, None), ("s2", False, "nothing was found"), ("s3", True, None)]
     assert extras["chosen"] == [CHOSEN]
     assert extras["findings"] == [FINDING]
     assert extras["suspicions"] == [SUSPICION]
@@ -58,7 +71,8 @@ async def test_an_answer_says_how_it_came_about(stack):
 
 async def test_an_answer_without_any_of_it_says_so(stack):
     extras = (await stack.ask("¿Cuántos?")).json()["sabueso"]
-    assert (extras["plan"], extras["chosen"], extras["findings"], extras["suspicions"]) == (None, [], [], [])
+    assert (extras["plan"], extras["plans"], extras["chosen"]) == (None, [], [])
+    assert (extras["findings"], extras["suspicions"], extras["estimated_tokens"]) == ([], [], 0)
     assert "step_id" not in extras["steps"][0]
 
 
@@ -66,21 +80,54 @@ async def test_it_can_be_watched_as_it_happens(stack):
     response = await stack.ask("plan it", stream=True, sabueso={"include_steps": True})
     chunks = [one for one in events_of(response.text) if one != "[DONE]"]
     steps = [one["sabueso"]["step"] for one in chunks if "step" in one.get("sabueso", {})]
-    assert [one["event"] for one in steps[:6]] == [
-        "chosen", "plan", "thought", "tool_call_started", "suspicion", "finding"
+    assert [one["event"] for one in steps[:9]] == [
+        "chosen", "plan", "step_finished", "plan", "step_finished", "thought", "tool_call_started", "suspicion",
+        "finding",
     ]  # fmt: skip
     assert steps[0] == {"event": "chosen", **CHOSEN}
     assert steps[1] == {"event": "plan", **PLAN}
-    assert steps[3]["step_id"] == "s1"
-    assert steps[4:6] == [{"event": "suspicion", **SUSPICION}, {"event": "finding", **FINDING}]
+    assert steps[2] == {"event": "step_finished", "step_id": "s2", "found": False, "reason": "nothing was found"}
+    assert steps[3:5] == [
+        {"event": "plan", **SECOND_PLAN},
+        {"event": "step_finished", "step_id": "s3", "found": True, "reason": None},
+    ]
+    assert steps[6]["step_id"] == "s1"
+    assert steps[7:9] == [{"event": "suspicion", **SUSPICION}, {"event": "finding", **FINDING}]
 
 
 async def test_the_responses_api_tells_the_same(stack, client):
     response = await client.responses.create(model="sabueso", input="plan it")
-    assert response.sabueso["plan"] == PLAN
+    assert [without_outcome(one) for one in response.sabueso["plans"]] == [PLAN, SECOND_PLAN]
     (said,) = [one for one in response.output[-1].content[0].annotations if one.index == 4]
     assert said.file_id == "crm__find"
     assert (said.type, said.index, said.tool_citation["quote"]) == ("file_citation", 4, "One customer.")
+
+
+async def test_what_the_model_was_shown_is_told_where_that_is_asked_for(stack, client):
+    told = (await stack.ask("¿Cuántos?", sabueso={"include_evidence": True})).json()["sabueso"]["evidence"]
+    sql, document, web, other = told
+    assert sql == {
+        "mark": 1, "source": "sql", "title": "", "text": '{"columns": ["count"], "rows": [[47]]}',
+        "statement": "SELECT count(*)", "score": None, "cited": True,
+    }  # fmt: skip
+    assert (document["document_id"], document["chunk_id"], document["text"]) == (
+        "legal/contract:7",
+        "c9",
+        "A penalty of 2 %",
+    )
+    assert (web["url"], web["title"]) == ("https://example.org/cpi", "CPI")
+    assert other == {
+        "mark": 5, "source": "o.pdf", "title": "Other", "text": "Not cited", "document_id": "d9", "chunk_id": "c1",
+        "score": 0.5, "cited": False,
+    }  # fmt: skip
+    extras = {"extra_body": {"sabueso": {"include_evidence": True}}}
+    response = await client.responses.create(model="sabueso", input="¿Cuántos?", **extras)
+    assert response.sabueso["evidence"] == told
+    assert (await client.responses.retrieve(response.id)).sabueso["evidence"] == told
+    streamed = await stack.ask("¿Cuántos?", stream=True, sabueso={"include_evidence": True})
+    last = [one for one in events_of(streamed.text) if one != "[DONE]"][-1]
+    assert last["sabueso"]["evidence"] == told
+    assert "evidence" not in (await stack.ask("¿Cuántos?")).json()["sabueso"]
 
 
 async def test_chat_can_belong_to_a_session_or_follow_an_answer(stack):

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from sabueso.orchestrator.v1 import orchestrator_pb2
 from services.gateway.pools.pool import pool_at
 from services.understudy.faults import Script, faulty
 from tests.integration.gateway_stack import Stack, events_of, gateway_stack, key_of
@@ -162,6 +163,50 @@ async def test_the_agents_answer_is_looked_at_too(world, path):
     assert "content_blocked" in events_of(streamed.text)[-1]["error"]["code"]
     assert "enalizaci" not in streamed.text
     assert "Firmamos 47" in streamed.text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_stored_answer_that_is_told_again_is_looked_at_again(world, stream):
+    agent = world.stack.agent
+    await world.ask("flagging", "hola", model="sabueso", store=True)
+    (_, principal, answer_id), kept = next(
+        (whose, kept) for whose, kept in agent.kept.items() if whose[0] == "flagging"
+    )
+    agent.kept["blocking", principal, answer_id] = kept  # as an answer from before the policy
+    path = f"/v1/responses/{answer_id.replace('ans_', 'resp_')}"
+    asked = {"params": {"stream": stream}, "headers": world.stack.headers("blocking")}
+    response = await world.stack.http.get(path, **asked)
+    assert "content_blocked" in response.text
+    assert "Penalización" not in response.text
+
+
+async def told_again(world, tenant, answer_id, after=None):
+    """Events of a stored answer that is streamed again, those after number `after`."""
+    params = {"stream": True} | ({} if after is None else {"starting_after": after})
+    path = f"/v1/responses/{answer_id.replace('ans_', 'resp_')}"
+    response = await world.stack.http.get(path, params=params, headers=world.stack.headers(tenant))
+    assert response.status_code == 200
+    return events_of(response.text)
+
+
+async def test_an_answer_that_is_told_again_from_its_middle_on_is_looked_at_from_its_beginning(world):
+    pb = orchestrator_pb2
+    answer_id = "ans_middle"
+    said = [
+        pb.RunResponse(text_delta=pb.TextDelta(text=piece)) for piece in ("Pay with 4111 11", "11 1111", " 1111 now")
+    ]
+    end = pb.RunResponse(finished=pb.Finished(answer_id=answer_id, finish=pb.FINISH_ANSWERED))
+    agent = world.stack.agent
+    await world.ask("redacting", "hola", model="sabueso", store=True)
+    principal = next(whose[1] for whose in agent.kept if whose[0] == "redacting")
+    agent.kept["redacting", principal, answer_id] = pb.GetAnswerResponse(events=[*said, end])
+    whole = await told_again(world, "redacting", answer_id)
+    numbers = [event["sequence_number"] for event in whole]
+    assert numbers == list(range(len(whole)))
+    for event in whole:
+        rest = await told_again(world, "redacting", answer_id, event["sequence_number"])
+        assert rest == whole[event["sequence_number"] + 1 :]
+        assert "1111" not in json.dumps(rest)
 
 
 async def test_tool_calls_are_texts_too(world):

@@ -5,12 +5,13 @@ import json
 from contextlib import asynccontextmanager
 
 import httpx2
+import openai
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.integration.foreign_server import Foreign, foreign_server
-from tests.integration.gateway_stack import gateway_stack
+from tests.integration.gateway_stack import gateway_stack, key_of
 from tests.integration.test_orchestrator import calling, saying, world
 from tests.integration.test_orchestrator_mcp import ARGUMENTS, crm
 
@@ -96,6 +97,31 @@ async def test_responses_follow_one_another_through_all_of_it(tmp_path):
             headers=stack.headers(),
         )
         assert rated.status_code == 201
+
+
+async def test_the_stock_client_reads_and_deletes_a_response_through_all_of_it(tmp_path, valkey_url):
+    settings = {"valkey_url": valkey_url, "session_timeout_seconds": 10}
+    async with journey(tmp_path, **settings) as (_, _, stack, it):
+        client = openai.AsyncOpenAI(base_url=f"{stack.url}/v1", api_key=key_of("demo"), max_retries=0)
+        async with client:
+            it.model.replies = [calling(("crm__find", json.dumps(ARGUMENTS))), saying("Es Müller [1].")]
+            extras = {"sabueso": {"strategy": "react", "include_evidence": True}}
+            told = await client.responses.create(
+                model="sabueso", input="¿Quién?", metadata={"case": "7"}, extra_body=extras
+            )
+            again = await client.responses.retrieve(told.id)
+            without_times = [
+                {**one.to_dict(), "sabueso": {**one.sabueso, "timings_ms": None}, "completed_at": None}
+                for one in (told, again)
+            ]
+            assert without_times[0] == without_times[1]
+            assert again.output_text == "Es Müller [1]."
+            (shown,) = again.sabueso["evidence"]
+            assert (shown["mark"], shown["tool"], shown["cited"]) == (1, "crm__find", True)
+            await client.responses.delete(told.id)
+            for gone in (client.responses.retrieve(told.id), client.responses.delete(told.id)):
+                with pytest.raises(openai.NotFoundError):
+                    await gone
 
 
 async def test_the_times_that_are_told_are_those_that_passed(tmp_path):

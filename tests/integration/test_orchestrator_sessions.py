@@ -100,6 +100,48 @@ async def test_a_person_can_have_all_of_it_deleted(tmp_path, valkey_url, ana):
         assert code is grpc.StatusCode.INVALID_ARGUMENT
 
 
+async def test_a_stored_answer_is_told_again_to_its_caller_alone(tmp_path, valkey_url, ana):
+    async with world(tmp_path, valkey_url=valkey_url, session_timeout_seconds=10) as it:
+        act_as("acme", principal=ana)
+        it.model.replies = [saying("Hola, Ana."), saying("Adiós."), saying("Ya.")]
+        told = await it.ask("Soy Ana.", store=True, answer_id="ans_told", memo='{"a": "ñ"}')
+        kept = await it.stub.GetAnswer(pb.GetAnswerRequest(answer_id="ans_told"))
+        assert kept.memo == '{"a": "ñ"}'
+        assert [one for one in kept.events if not one.HasField("finished")] == told[:-1]
+        assert kept.events[-1].finished.usage == told[-1].finished.usage
+        assert kept.events[-1].finished.answer_id == "ans_told"
+        await it.ask("Me voy.", session_id="s-1", answer_id="ans_plain")
+        code, _ = await refusal(it.stub.GetAnswer(pb.GetAnswerRequest(answer_id="ans_plain")))
+        assert code is grpc.StatusCode.NOT_FOUND
+        for tenant, principal in (("acme", f"{ana}2"), ("vault", ana)):
+            act_as(tenant, principal=principal)
+            code, _ = await refusal(it.stub.GetAnswer(pb.GetAnswerRequest(answer_id="ans_told")))
+            assert code is grpc.StatusCode.NOT_FOUND
+        act_as("acme", principal=ana)
+        await it.stub.DeleteSession(pb.DeleteSessionRequest(answer_id="ans_told"))
+        code, _ = await refusal(it.stub.GetAnswer(pb.GetAnswerRequest(answer_id="ans_told")))
+        assert code is grpc.StatusCode.NOT_FOUND
+        for wrong in ("", "a b"):
+            code, _ = await refusal(it.stub.GetAnswer(pb.GetAnswerRequest(answer_id=wrong)))
+            assert code is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_answers_of_one_conversation_have_its_id_in_common(tmp_path, valkey_url, ana):
+    async with world(tmp_path, valkey_url=valkey_url, session_timeout_seconds=10) as it:
+        act_as("acme", principal=ana)
+        it.model.replies = [saying("Hola.")] * 5
+        ids = []
+        for options in (
+            {"session_id": "s-1"},
+            {"store": True, "answer_id": f"{ana}_1"},
+            {"store": True, "answer_id": f"{ana}_2", "previous_answer_id": f"{ana}_1"},
+            {"previous_answer_id": f"{ana}_2"},
+            {},
+        ):
+            ids.append((await it.ask("Soy Ana.", **options))[-1].finished.conversation_id)
+    assert ids == ["s-1", f"{ana}_1", f"{ana}_1", f"{ana}_1", ""]
+
+
 async def test_without_its_store_a_question_is_answered_all_the_same_and_says_so(tmp_path):
     async with world(tmp_path, valkey_url="redis://127.0.0.1:1") as it:
         it.model.replies = [saying("Hola.")] * 2

@@ -210,6 +210,7 @@ async def world(postgres_server, valkey_url, tmp_path_factory):
                 **{name: addresses[name] for name in ("retrieval_address", "sql_tool_address", "tool_cache_address")},
                 "model_url": f"http://127.0.0.1:{own['gateway'][0]}/v1",
                 "model_name": "llama",
+                "valkey_url": "memory:",
             },
             "gateway": {
                 **tenants,
@@ -255,6 +256,7 @@ async def answered(world):
     ]
     trace_id = os.urandom(16).hex()
     body = {"model": "sabueso", "messages": [{"role": "user", "content": QUESTION}]}
+    body["sabueso"] = {"session_id": "tuesday"}
     headers = {"traceparent": f"00-{trace_id}-{CLIENT}-01"}
     response = await world.http.post("/v1/chat/completions", json=body, headers=headers)
     assert response.json()["choices"][0]["message"]["content"] == "Son varios."
@@ -308,6 +310,17 @@ async def test_spans_say_how_a_call_ended(answered):
     (root,) = [span for _, span in spans if span.parent_span_id.hex() == CLIENT]
     assert root.name == "POST /v1/chat/completions"
     assert root.kind == trace_pb2.Span.SPAN_KIND_SERVER
+
+
+async def test_the_spans_of_an_answer_name_its_conversation(answered):
+    _, spans = answered
+    named = {
+        span.name.rsplit("/", 1)[-1]
+        for _, span in spans
+        for one in span.attributes
+        if (one.key, one.value.string_value) == ("gen_ai.conversation.id", "tuesday")
+    }
+    assert named == {"invoke_agent sabueso", "Run"}
 
 
 async def test_no_span_and_no_log_holds_a_word_of_question_statement_answer_or_key(world, answered):

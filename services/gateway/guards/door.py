@@ -27,6 +27,8 @@ log = logging.getLogger("sabueso.guard")
 
 # Their answers are numbers, and texts that came with the request.
 _NUMBERS_ONLY = ("/v1/embeddings", "/v1/rerank")
+# A kept answer is told again as the agent gave it; the policy may have changed since.
+_TOLD_AGAIN = "/v1/responses/"
 _MAX_ANSWER_BYTES = 32 * 1024 * 1024
 
 
@@ -41,14 +43,17 @@ class GuardDoor:
         state: MutableMapping[str, Any] = scope.get("state", {})
         caller: Caller | None = state.get("caller")
         asked: dict[str, Any] | None = state.get("asked")
-        if caller is None or caller.internal or asked is None or scope.get("path") not in FIELDS:
+        again = scope.get("method") == "GET" and scope.get("path", "").startswith(_TOLD_AGAIN)
+        asks = asked is not None and scope.get("path") in FIELDS
+        if caller is None or caller.internal or not (asks or again):
             return await self._app(scope, receive, send)
         chain = self._guards.chain_for(caller.tenant)
         if chain is None:
             return await self._app(scope, receive, send)
         outgoing = _Outgoing(chain, send) if chain.checks_output and scope["path"] not in _NUMBERS_ONLY else None
         try:
-            receive = await self._check_input(scope, receive, asked, chain)
+            if asked is not None:
+                receive = await self._check_input(scope, receive, asked, chain)
             if outgoing is None:
                 return await self._app(scope, receive, send)
             _ask_for_plain_bytes(scope)

@@ -46,6 +46,8 @@ class PlanStep(BaseModel):
     question: str
     specialist: str | None
     depends_on: list[str]
+    found: bool | None = Field(description="Whether it found something to go on; null where it did not end.")
+    reason: str | None = Field(description="Why it found nothing, or not all.")
 
 
 class Plan(BaseModel):
@@ -58,7 +60,7 @@ class Plan(BaseModel):
 class Finding(BaseModel):
     """Something of the answer that what it cites does not support. The answer says so itself where it matters."""
 
-    kind: Literal["unspecified", "citation", "number", "unsupported", "not_useful", "link"]
+    kind: Literal["unspecified", "citation", "number", "unsupported", "not_useful", "link", "prompt_leak"]
     text: str
     mark: int | None
     reason: str
@@ -96,6 +98,22 @@ class Spent(BaseModel):
     completion: int
 
 
+class Evidence(BaseModel):
+    """A piece of evidence that the model was shown. The fields after `cited` are those of its kind."""
+
+    mark: int = Field(description="The `n` by which the model could cite it.")
+    source: str = Field(description="File name, URL or tool; `sql` for rows of the database.")
+    title: str
+    text: str = Field(description="What it says; of rows the first, as JSON.")
+    score: float | None = Field(description="Of its search; compares within one search only.")
+    cited: bool
+    document_id: str | None = None
+    chunk_id: str | None = None
+    statement: str | None = None
+    url: str | None = None
+    tool: str | None = None
+
+
 class Checking(BaseModel):
     """What of the tokens and the model's time went into checking the answer by a model."""
 
@@ -112,7 +130,8 @@ class Summary(BaseModel):
     reason: str | None = Field(description="Why it is partial or refused.")
     iterations: int
     chosen: list[Chosen] = Field(description="More than one where the run changed over.")
-    plan: Plan | None
+    plan: Plan | None = Field(description="The last of `plans`.")
+    plans: list[Plan] = Field(description="All of them: a second one adds what was missing after the first.")
     steps: list[Step]
     findings: list[Finding]
     suspicions: list[Suspicion]
@@ -120,7 +139,9 @@ class Summary(BaseModel):
     cache: CacheUse
     timings_ms: dict[str, float] = Field(description="`model`, `tools`, `cache`, `overhead`, `total`.")
     tokens: Spent
+    estimated_tokens: int = Field(description="Of `tokens`: what was estimated, because a turn of the model broke off.")
     checking: Checking
+    evidence: list[Evidence] | None = Field(default=None, description="Where `include_evidence` asks for it.")
 
 
 class Annotation(BaseModel):

@@ -14,6 +14,8 @@ from services.gateway.uploads import DocumentRequest
 EVENTS = "text/event-stream"
 _EVENTS = {"type": "string", "description": "Server-Sent Events, as OpenAI's API has them; where `stream` is true."}
 
+_EVENTS_AGAIN = {"description": "Server-Sent Events, as `POST /v1/responses` streamed them; where `stream` is true."}
+
 
 class PooledRequest(BaseModel):
     """A request for another model: it goes to the model's pool as it is, and what comes back is the pool's answer."""
@@ -62,6 +64,9 @@ OPERATIONS = {
         "Ask the agent, or another model, in the Responses API",
         _with_pools(agent_answers.AgentResponse, streams=True),
         body={JSON: (ResponsesRequest, PooledRequest)},
+    ),
+    ("GET", "/v1/responses/{response_id}"): Operation(
+        "Show a stored answer, or stream it again", {JSON: agent_answers.AgentResponse, EVENTS: _EVENTS_AGAIN}
     ),
     ("DELETE", "/v1/responses/{response_id}"): Operation(
         "Forget an answer with its question", {JSON: agent_answers.ConversationDeleted}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -11,6 +12,7 @@ from services.gateway.admission import asked_of
 from services.gateway.agent import Agent, Step, agents_caller
 from services.gateway.answer import AGENT, Answer
 from services.gateway.errors import Failure
+from services.gateway.kept import memo_of
 from services.gateway.passing import pass_on
 from services.gateway.pools.routing import ModelPools
 from services.gateway.responses.asked import echo, question_of, responses_request
@@ -32,8 +34,11 @@ class Responses:
         caller = agents_caller(request)
         wanted = responses_request(asked)
         caller.narrow(wanted.sabueso.labels)
-        question, answer = question_of(wanted), Answer(wanted.sabueso.cache)
-        output = Output(answer, echo(asked, wanted), with_steps=wanted.sabueso.include_steps)
+        answer = Answer(wanted.sabueso.cache, with_evidence=wanted.sabueso.include_evidence)
+        echoed = echo(asked, wanted)
+        with_steps = wanted.sabueso.include_steps
+        question = replace(question_of(wanted), memo=memo_of(answer, echoed, with_steps=with_steps))
+        output = Output(answer, echoed, with_steps=with_steps)
         if wanted.stream:
             return await self._agent.stream(request, question, answer, ResponseEvents(output))
         await self._agent.answer(request, question, answer, lambda event, step: list(output.add(event, step)))

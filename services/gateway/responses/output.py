@@ -5,7 +5,6 @@ run, with its arguments and what came of it. A `function_call` would ask the cli
 those of our MCP server, and bear the same names.
 """
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -78,7 +77,7 @@ class Output:
         usage = self._answer.usage()
         return {
             **self._response(status),
-            "completed_at": int(time.time()) if status == "completed" else None,
+            "completed_at": self._answer.completed if status == "completed" else None,
             "usage": {
                 "input_tokens": usage["prompt_tokens"],
                 "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},

@@ -206,6 +206,7 @@ class _Call:
         for name, value in (
             (names.RESPONSE_MODEL, meter.response_model),
             (names.RESPONSE_ID, meter.response_id),
+            (names.CONVERSATION_ID, meter.conversation_id),
             (names.FINISH_REASONS, meter.finish_reasons),
             (names.ERROR_TYPE, self.failure),
             (self._conventions.first_chunk_seconds, self._first_piece and self._first_piece - self._since),

@@ -5,13 +5,12 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from services.orchestrator import prompts
 from services.orchestrator.conversation.window import cut, newest, windowed
-from services.orchestrator.model import CHARS_PER_TOKEN, Message, Model, Sampling, Spent, Turn
+from services.orchestrator.model import CHARS_PER_TOKEN, Message, Model, Sampling, Spent, whole_turn
 from services.orchestrator.query_writer import json_in
 from services.orchestrator.results import Degraded
 from services.runtime.errors import ServiceError
@@ -102,15 +101,9 @@ class Summarised:
         """Raises ValueError where the model gives no summary."""
         task = prompts.CONVERSATION_SUMMARY.format(words=max(20, int(tokens * _WORDS_PER_TOKEN)))
         messages = [Message("system", task), Message("user", json.dumps(said, ensure_ascii=False))]
-        turn = Turn()
-        spent.turns += 1
         # JSON takes more than its text; what is cut off is no summary.
         sampling = Sampling(max_tokens=tokens * 2 + 64, json_schema=_SCHEMA)
-        async with aclosing(self.model.stream(messages, (), sampling)) as parts:
-            async for part in parts:
-                if isinstance(part, Turn):
-                    turn = part
-        spent.usage += turn.usage
+        turn = await whole_turn(self.model, messages, sampling, spent)
         summary = json_in(turn.text).get("summary")
         if not isinstance(summary, str) or not summary.strip():
             raise ValueError("no summary")

@@ -1,6 +1,6 @@
 """The forms in which a model plans, and says what is missing; read with patience."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -60,12 +60,12 @@ class Check:
     drafts: tuple[Draft, ...] = ()
 
 
-def plan_schema(specialists: Sequence[str], max_steps: int) -> Mapping[str, Any]:
+def plan_schema(specialists: Collection[str], max_steps: int) -> Mapping[str, Any]:
     """JSON Schema of a plan."""
     return _object("QuestionPlan", steps=_steps(specialists, 1, max_steps))
 
 
-def check_schema(specialists: Sequence[str], max_steps: int) -> Mapping[str, Any]:
+def check_schema(specialists: Collection[str], max_steps: int) -> Mapping[str, Any]:
     """JSON Schema of a check."""
     fields = {"enough": {"type": "boolean"}, "missing": {"type": "string"}}
     return _object("EvidenceCheck", **fields, steps=_steps(specialists, 0, max_steps))
@@ -108,7 +108,7 @@ def _object(title: str, **fields: Any) -> Mapping[str, Any]:
     }
 
 
-def _steps(specialists: Sequence[str], least: int, most: int) -> Mapping[str, Any]:
+def _steps(specialists: Collection[str], least: int, most: int) -> Mapping[str, Any]:
     text = {"type": "string"}
     step = _object(
         "",

@@ -1,6 +1,6 @@
 """Has a model take a question apart, and say afterwards what is missing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from services.orchestrator.events import PlanStep
@@ -28,10 +28,10 @@ class Planner:
     seconds: float = 10
     max_steps: int = MAX_STEPS
 
-    async def plan(self, run: Run, specialists: Sequence[str]) -> tuple[PlanStep, ...]:
+    async def plan(self, run: Run, specialists: Mapping[str, str]) -> tuple[PlanStep, ...]:
         """The steps that answer the run's question: one turn, and one more where the first plan cannot be used.
 
-        Raises NoPlan.
+        `specialists`: who there is, and what each is there for. Raises NoPlan.
         """
         conversation = run.messages[1:]  # our own rules are for those who answer
         messages = [Message("system", prompts.plan_prompt(specialists, self.max_steps)), *conversation]
@@ -48,7 +48,7 @@ class Planner:
             raise NoPlan(f"the plan cannot be used: {bad}") from None
 
     async def missing(
-        self, run: Run, specialists: Sequence[str], results: Sequence[StepResult]
+        self, run: Run, specialists: Mapping[str, str], results: Sequence[StepResult]
     ) -> tuple[PlanStep, ...]:
         """Steps for what is essential and was not found; none where enough was found, or that cannot be told."""
         shown = told(results, run.shield, question=run.task.question)

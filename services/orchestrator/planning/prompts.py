@@ -1,13 +1,14 @@
 """What the planner, the specialists and the checker are told."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from datetime import date
 
-# Who can work on a step, in the order in which the planner reads of them.
+# Who can work on a step, in the order in which the planner reads of them; what they have is named after it.
 ABOUT_SPECIALISTS = {
     "documents": "wording and rules in the company's own documents: contracts, clauses, policies, procedures",
     "sql": "numbers from the company's databases: counts, sums, rankings, dates, lists by exact conditions",
     "web": "public and current facts; nothing internal",
+    "external": "what only the tools of other systems can tell or do:",
 }
 _STEPS = (
     '"steps": each with "id" (s1, s2 …), "question", "specialist" (one of: {specialists}; empty if it needs several) '
@@ -49,6 +50,7 @@ _TASKS = {
     "documents": "You search the company's own documents.",
     "sql": "You ask the company's databases; a reviewed query that fits comes before a statement of your own.",
     "web": "You search the public web. Nothing internal may be in a query.",
+    "external": "You use tools of other systems. One that may change something is called only if the question asks it.",
     "": "You have all tools.",
 }
 EARLIER_TAG = "earlier_steps"
@@ -59,12 +61,12 @@ FINDINGS = (
 )
 
 
-def plan_prompt(specialists: Sequence[str], max_steps: int) -> str:
-    """How to take a question apart."""
+def plan_prompt(specialists: Mapping[str, str], max_steps: int) -> str:
+    """How to take a question apart. `specialists`: what each is there for."""
     return _PLAN.format(about=_about(specialists), steps=_steps(specialists), max_steps=max_steps)
 
 
-def check_prompt(specialists: Sequence[str], max_steps: int) -> str:
+def check_prompt(specialists: Mapping[str, str], max_steps: int) -> str:
     """How to see what is missing."""
     return _CHECK.format(about=_about(specialists), steps=_steps(specialists), max_steps=max_steps)
 
@@ -75,9 +77,9 @@ def specialist_prompt(specialist: str, today: date, shield_rules: str) -> str:
     return f"{told}\n{shield_rules}" if shield_rules else told
 
 
-def _about(specialists: Sequence[str]) -> str:
-    return "\n".join(f"- {name}: {ABOUT_SPECIALISTS[name]}" for name in specialists) or "- none"
+def _about(specialists: Mapping[str, str]) -> str:
+    return "\n".join(f"- {name}: {about}" for name, about in specialists.items()) or "- none"
 
 
-def _steps(specialists: Sequence[str]) -> str:
+def _steps(specialists: Collection[str]) -> str:
     return _STEPS.format(specialists=", ".join(specialists) or "none")

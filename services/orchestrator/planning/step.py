@@ -1,6 +1,7 @@
 """One step of a plan: who works on it, what he is told and given, and what came out."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -14,6 +15,9 @@ from services.orchestrator.shield.shield import Shield
 from services.orchestrator.tools import Tool, for_specialist
 
 _MAX_ANSWER_CHARS = 2_000
+# Of foreign tools, in what the planner reads.
+_MOST_NAMED, _MAX_ABOUT_CHARS = 16, 160
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
 NOTHING_FOUND = "nothing was found"
 
 
@@ -38,9 +42,21 @@ class StepResult:
         )
 
 
-def specialists_of(tools: Mapping[str, Tool]) -> tuple[str, ...]:
-    """Those who have a tool."""
-    return tuple(name for name in prompts.ABOUT_SPECIALISTS if for_specialist(tools, name))
+def specialists_of(tools: Mapping[str, Tool]) -> dict[str, str]:
+    """Those who have a tool, and what each is there for; foreign tools, which nobody knows, are named one by one."""
+    own = {name: for_specialist(tools, name) for name in prompts.ABOUT_SPECIALISTS}
+    told = {name: about for name, about in prompts.ABOUT_SPECIALISTS.items() if own[name]}
+    if foreign := [tool for tool in own["external"].values() if tool.origin]:
+        named = [_named(tool) for tool in foreign[:_MOST_NAMED]]
+        more = [f"and {len(foreign) - _MOST_NAMED} more"] if len(foreign) > _MOST_NAMED else []
+        told["external"] = " ".join([told["external"], "; ".join([*named, *more])])
+    return told
+
+
+def _named(tool: Tool) -> str:
+    first = _SENTENCE_END.split(tool.description.strip(), maxsplit=1)[0]
+    about = first if len(first) <= _MAX_ABOUT_CHARS else first[: _MAX_ABOUT_CHARS - 1] + "…"
+    return f"`{tool.name}` ({'may change something: ' if tool.writes else ''}{about.rstrip('.')})"
 
 
 def opening(step: PlanStep, earlier: Sequence[StepResult], today: date, shield: Shield) -> list[Message]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from services.orchestrator.model import Message
@@ -26,13 +26,15 @@ class Turn:
     """One question and its answer. `messages`: as they were said, the answer last.
 
     `previous`: the answer that the question followed, "" for none. `labels`: what the caller could read, which the
-    answer may be made from. A turn without messages was deleted, and holds the place of one.
+    answer may be made from. `record`: how it came about, to be told again; only `read` gives it, and it is empty where
+    it is not kept. A turn without messages was deleted, and holds the place of one.
     """
 
     answer_id: str
     messages: tuple[Message, ...]
     labels: tuple[str, ...] = ()
     previous: str = ""
+    record: bytes = b""
 
     def is_open_to(self, labels: Sequence[str]) -> bool:
         """Whether a caller with `labels` could have been given this answer."""
@@ -48,13 +50,18 @@ class Turn:
 class Bounds:
     """How much of a conversation is read: the newest turns and bytes. `ttl_seconds` from its last use on it is kept.
 
-    `max_names`: turns and sessions that are kept of one owner; the oldest go first.
+    `max_names`: turns and sessions that are kept of one owner; the oldest go first. A record of more than `max_bytes`
+    is not kept.
     """
 
     ttl_seconds: int = 86_400
     max_turns: int = 50
     max_bytes: int = 256 * 1024
     max_names: int = 10_000
+
+    def kept_record(self, turn: Turn) -> bytes:
+        """The turn's record, unless it is too large."""
+        return turn.record if len(turn.record) <= self.max_bytes else b""
 
 
 class ConversationStore(Protocol):
@@ -66,6 +73,10 @@ class ConversationStore(Protocol):
 
     async def up_to(self, owner: Owner, answer_id: str) -> Sequence[Turn]:
         """The turns up to an answer, oldest first, within the bounds. Raises NotFound."""
+        ...
+
+    async def read(self, owner: Owner, answer_id: str) -> Turn:
+        """One answer by itself, with its record. Raises NotFound."""
         ...
 
     async def append(self, owner: Owner, turn: Turn, session_id: str = "") -> None:
@@ -119,14 +130,24 @@ class MemoryConversations:
             raise unknown_answer(answer_id)
         return self._walk(kept, answer_id)
 
+    async def read(self, owner: Owner, answer_id: str) -> Turn:
+        """See ConversationStore."""
+        kept = self._of(owner)
+        _, turn = kept.turns.get(answer_id, (0.0, Turn("", ())))
+        if not turn.messages:
+            raise unknown_answer(answer_id)
+        kept.turns[answer_id] = self._ends(), turn
+        return turn
+
     async def append(self, owner: Owner, turn: Turn, session_id: str = "") -> None:
         """See ConversationStore."""
         kept = self._of(owner)
         if turn.answer_id in kept.turns:
             return
+        turn = replace(turn, record=self._bounds.kept_record(turn))
         if session_id:
             _, head = kept.heads.get(session_id, (0.0, ""))
-            turn = Turn(turn.answer_id, turn.messages, turn.labels, head)
+            turn = replace(turn, previous=head)
             kept.heads[session_id] = self._ends(), turn.answer_id
         kept.turns[turn.answer_id] = self._ends(), turn
         while len(kept.turns) + len(kept.heads) > self._bounds.max_names:
@@ -201,7 +222,7 @@ def owner_of(identity: Identity) -> Owner:
 
 def unknown_answer(answer_id: str) -> NotFound:
     """No such answer, or another's, or too old: they must look alike."""
-    return NotFound(f"There is no answer `{answer_id[:100]}` to follow: it is not kept, or no more.", answer=answer_id)
+    return NotFound(f"There is no answer `{answer_id[:100]}`: it is not kept, or no more.", answer=answer_id)
 
 
 def unknown_session(session_id: str) -> NotFound:

@@ -15,6 +15,8 @@ from services.runtime.context import Identity
 from services.runtime.errors import DependencyFailed, InvalidField, ServiceError
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+# Puts a run that ends so into a form in which it can be told again.
+Record = Callable[[Finished], bytes]
 _LOST = Degraded("sessions", "the store of conversations does not answer")
 
 
@@ -54,6 +56,18 @@ class Conversation:
     history: tuple[Message, ...] = ()
     clock: Callable[[], float] = time.monotonic
     _lost: bool = field(default=False)
+    _first: str = field(default="")
+
+    def id(self, answer_id: str) -> str:
+        """What all its answers have in common: the session's name, or the first answer. Empty where that is unknown.
+
+        `answer_id`: of this run's own.
+        """
+        if self.store is None or self._lost:
+            return ""
+        if self.wanted.session_id or self.wanted.previous_answer_id:
+            return self.wanted.session_id or self._first
+        return answer_id if self.wanted.store else ""
 
     async def load(self) -> None:
         """Fills `history`. Raises NotFound; a store that is lost is said later, by an event."""
@@ -67,41 +81,48 @@ class Conversation:
         except DependencyFailed:
             self._lost = True
             return
+        self._first = turns[0].answer_id if turns and not turns[0].previous else ""
         readable = [one for one in turns if one.is_open_to(self.labels)]
         named = self.wanted.previous_answer_id
         if named in {one.answer_id for one in turns} - {one.answer_id for one in readable}:
             raise unknown_answer(named)  # it may be made from what this caller may not read
         self.history = tuple(message for one in readable for message in one.messages)
 
-    async def kept(self, events: AsyncGenerator[Event], asked: Sequence[Message]) -> AsyncGenerator[Event]:
-        """The run's events; the turn, `asked` and the answer, is kept just before the last one."""
+    async def kept(
+        self, events: AsyncGenerator[Event], asked: Sequence[Message], record: Record = lambda _: b""
+    ) -> AsyncGenerator[Event]:
+        """The run's events; the turn, `asked` and the answer, is kept just before the last one.
+
+        `record` makes what a stored answer is told again from.
+        """
         said: list[str] = []
         told = False
         async with aclosing(events):
             async for event in events:
-                if isinstance(event, Text):
-                    said.append(event.text)
-                elif isinstance(event, Finished):
+                if isinstance(event, Finished):
                     started, answer_id = self.clock(), self.wanted.answer_id or event.answer_id
-                    await self._keep(answer_id, asked, "".join(said))
+                    event = replace(event, answer_id=answer_id, conversation_id=self.id(answer_id))
+                    await self._keep(event, asked, "".join(said), record)
                     spent = self.clock() - started  # the reader waits for that too
-                    timings = replace(event.timings, cache=event.timings.cache + spent)
-                    event = replace(event, answer_id=answer_id, timings=timings)
+                    event = replace(event, timings=replace(event.timings, cache=event.timings.cache + spent))
                     if self._lost and not told:
                         yield _LOST
                     yield event
                     return
+                if isinstance(event, Text):
+                    said.append(event.text)
                 yield event
                 if self._lost and not told:
                     told = True
                     yield _LOST
 
-    async def _keep(self, answer_id: str, asked: Sequence[Message], answer: str) -> None:
+    async def _keep(self, end: Finished, asked: Sequence[Message], answer: str, record: Record) -> None:
         if self.store is None or not self.wanted.keeps or self._lost:
             return
         said = newest([one for one in asked if one.role != "system"])  # more would not be read again
         messages = (*said, Message("assistant", answer))
-        turn = Turn(answer_id, messages, self.labels, self.wanted.previous_answer_id)
+        kept = record(end) if self.wanted.store else b""
+        turn = Turn(end.answer_id, messages, self.labels, self.wanted.previous_answer_id, kept)
         try:
             await self.store.append(self.owner, turn, self.wanted.session_id)
         except ServiceError:
@@ -126,6 +147,16 @@ class Sessions:
         conversation = Conversation(wanted, self._store, owner_of(caller), caller.labels)
         await conversation.load()
         return conversation
+
+    async def read(self, caller: Identity, answer_id: str) -> bytes:
+        """The record of a stored answer. Raises InvalidField, NotFound and DependencyFailed."""
+        SessionOptions(answer_id=answer_id).check()
+        if self._store is None:
+            raise unknown_answer(answer_id)
+        turn = await self._store.read(owner_of(caller), answer_id)
+        if not turn.record or not turn.is_open_to(caller.labels):
+            raise unknown_answer(answer_id)
+        return turn.record
 
     async def forget(self, caller: Identity, *, session_id: str, answer_id: str, everything: bool) -> int:
         """Deletes what is named. The number of turns. Raises InvalidField, NotFound and DependencyFailed."""

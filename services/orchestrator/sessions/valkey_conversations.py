@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.asyncio.cluster import RedisCluster
+from redis.exceptions import RedisClusterException, RedisError
 
 from services.orchestrator.model import Message
 from services.orchestrator.sessions import valkey_scripts
@@ -26,13 +27,16 @@ _PAUSE_SECONDS = 1.0
 class ValkeyConversations:
     """A ConversationStore. Every method is one script."""
 
-    def __init__(self, client: Redis, bounds: Bounds | None = None, *, timeout_seconds: float = 0.5) -> None:
+    def __init__(
+        self, client: Redis | RedisCluster, bounds: Bounds | None = None, *, timeout_seconds: float = 0.5
+    ) -> None:
         """`client`: with bytes as answers. `timeout_seconds`: of one script."""
         self._bounds = bounds or Bounds()
         self._timeout = timeout_seconds
-        self._walk = client.register_script(valkey_scripts.WALK)
-        self._append = client.register_script(valkey_scripts.APPEND)
-        self._forget = client.register_script(valkey_scripts.FORGET)
+        self._walk, self._read, self._append, self._forget = (
+            client.register_script(script)
+            for script in (valkey_scripts.WALK, valkey_scripts.READ, valkey_scripts.APPEND, valkey_scripts.FORGET)
+        )
         self._client = client
         self._paused_until = 0.0
 
@@ -51,11 +55,20 @@ class ValkeyConversations:
             raise unknown_answer(answer_id)
         return _turns(found)
 
+    async def read(self, owner: Owner, answer_id: str) -> Turn:
+        """See ConversationStore."""
+        found = cast(list[bytes], await self._answer(self._read, owner, answer_id, self._ttl_ms))
+        if not found:
+            raise unknown_answer(answer_id)
+        previous, value, record = found
+        return _turn(answer_id, previous, value, record)
+
     async def append(self, owner: Owner, turn: Turn, session_id: str = "") -> None:
         """See ConversationStore."""
         said = {"labels": turn.labels, "messages": [(one.role, one.text) for one in turn.messages]}
         facts = [turn.answer_id, session_id, turn.previous, turn.size_bytes, json.dumps(said)]
-        await self._answer(self._append, owner, *facts, self._ttl_ms, self._bounds.max_names)
+        record = self._bounds.kept_record(turn)
+        await self._answer(self._append, owner, *facts, self._ttl_ms, self._bounds.max_names, record)
 
     async def forget(self, owner: Owner, *, session_id: str = "", answer_id: str = "") -> int:
         """See ConversationStore."""
@@ -73,22 +86,28 @@ class ValkeyConversations:
         bounds = self._ttl_ms, self._bounds.max_turns, self._bounds.max_bytes
         return cast(list[bytes], await self._answer(self._walk, owner, kind, name, *bounds))
 
-    async def _answer(self, script: Callable[..., Awaitable[Any]], owner: Owner, *arguments: str | int) -> Any:
+    async def _answer(self, script: Callable[..., Awaitable[Any]], owner: Owner, *arguments: str | int | bytes) -> Any:
         if time.monotonic() < self._paused_until:
             raise _lost()
         try:
             async with asyncio.timeout(self._timeout):
                 return await script([_prefix(owner)], arguments)
-        except (RedisError, OSError, TimeoutError) as error:
+        except (RedisError, RedisClusterException, OSError, TimeoutError) as error:
             log.warning("the store of conversations does not answer", extra={"reason": type(error).__name__})
             self._paused_until = time.monotonic() + _PAUSE_SECONDS
             raise _lost() from None
 
 
 def valkey_conversations(
-    url: str, bounds: Bounds | None = None, *, timeout_seconds: float = 0.5
+    url: str, bounds: Bounds | None = None, *, timeout_seconds: float = 0.5, cluster: bool = False
 ) -> ValkeyConversations:
-    """A store with connections of its own, which are made when they are needed; close it."""
+    """A store with connections of its own, which are made when they are needed; close it.
+
+    `cluster`: `url` is a node of one.
+    """
+    if cluster:
+        client = RedisCluster.from_url(url, socket_timeout=None)  # as with the pool: whole scripts are bounded
+        return ValkeyConversations(client, bounds, timeout_seconds=timeout_seconds)
     pool = connection_pool(url, retries=1, retry_after_seconds=0.02, health_check_interval=15)
     return ValkeyConversations(Redis.from_pool(pool), bounds, timeout_seconds=timeout_seconds)
 
@@ -108,7 +127,11 @@ def _turns(found: Sequence[bytes]) -> list[Turn]:
     turns: list[Turn] = []
     for at in range(1, len(found), 3):
         answer_id, previous, value = found[at : at + 3]
-        said: dict[str, Any] = json.loads(value)
-        messages = tuple(Message(role, text) for role, text in said["messages"])
-        turns.insert(0, Turn(answer_id.decode(), messages, tuple(said["labels"]), previous.decode()))
+        turns.insert(0, _turn(answer_id.decode(), previous, value))
     return turns
+
+
+def _turn(answer_id: str, previous: bytes, value: bytes, record: bytes = b"") -> Turn:
+    said: dict[str, Any] = json.loads(value)
+    messages = tuple(Message(role, text) for role, text in said["messages"])
+    return Turn(answer_id, messages, tuple(said["labels"]), previous.decode(), record)

@@ -2,7 +2,8 @@
 
 Keys of one owner begin with KEYS[1], which holds the hash tag, so that in a cluster they are in one place:
 
-    a:<answer id>    hash: p, the answer before it; s, bytes of what was said; v, what was said, gone when deleted
+    a:<answer id>    hash: p, the answer before it; s, bytes of what was said; v, what was said, and r, the record, if
+                     there is one; both gone when deleted
     s:<session id>   the newest answer of the session
     index            sorted set: the names of all of these, by the time in ms when they end
 """
@@ -48,7 +49,20 @@ return found
 """
 )
 
-# ARGV: answer id, session id or nothing, the answer before it, bytes, what was said, milliseconds to keep, most names.
+# ARGV: the answer's id, milliseconds to keep. Answers nothing where there is no such thing, else the answer before it,
+# what was said, and the record.
+READ = (
+    _SHARED
+    + """
+local one = redis.call('HMGET', prefix .. 'a:' .. ARGV[1], 'p', 'v', 'r')
+if not one[2] then return {} end
+keep('a:' .. ARGV[1], tonumber(ARGV[2]))
+return {one[1], one[2], one[3] or ''}
+"""
+)
+
+# ARGV: answer id, session id or nothing, the answer before it, bytes, what was said, milliseconds to keep, most names,
+# the record or nothing.
 APPEND = (
     _SHARED
     + """
@@ -60,6 +74,7 @@ if session ~= '' then
   keep('s:' .. session, ttl)
 end
 redis.call('HSET', prefix .. 'a:' .. id, 'p', previous, 's', ARGV[4], 'v', ARGV[5])
+if ARGV[8] ~= '' then redis.call('HSET', prefix .. 'a:' .. id, 'r', ARGV[8]) end
 keep('a:' .. id, ttl)
 redis.call('ZREMRANGEBYSCORE', index, '-inf', string.format('(%.0f', now))
 local extra = redis.call('ZCARD', index) - tonumber(ARGV[7])
@@ -92,7 +107,8 @@ if ARGV[1] == '*' then
 end
 if ARGV[1] == 'a' then
   if redis.call('HEXISTS', prefix .. 'a:' .. ARGV[2], 'v') == 0 then return -1 end
-  return redis.call('HDEL', prefix .. 'a:' .. ARGV[2], 'v')
+  redis.call('HDEL', prefix .. 'a:' .. ARGV[2], 'v', 'r')
+  return 1
 end
 local head = redis.call('GET', prefix .. 's:' .. ARGV[2])
 if not head then return -1 end

@@ -35,9 +35,18 @@ _NESTED = re.compile(
 )
 
 
+# `the name of the company that …` is the company itself, and `the number of the contracts that …` counts them: nothing
+# else is asked for.
+_SAME_THING = re.compile(
+    r"\b(?:name|title|number|percentage|share|proportion|code|list)s?\s+of\s+the\b"
+    r"|\b(?:nombre|título|número|porcentaje|proporción|código|lista)s?\s+del?\b(?:\s+(?:la|las|los|el)\b)?",
+    re.IGNORECASE,
+)
+
+
 def depends(question: str) -> bool:
     """Whether it does. Wrong in both directions at times: a false one costs a plan, a missed one a turn or two."""
-    if _NESTED.search(question):
+    if _NESTED.search(_SAME_THING.sub("the", question)):
         return True
     asked = False
     for part in _JOINT.split(question):

@@ -1,13 +1,13 @@
 """Plan and solve (Wang et al. 2023) over a graph: sub-questions go to specialists, in parallel where they can."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import date
 
 from opentelemetry import trace
 
-from services.orchestrator.events import Event, Planned, PlanStep
+from services.orchestrator.events import Event, Planned, PlanStep, StepFinished
 from services.orchestrator.model import Model, estimate_tokens
 from services.orchestrator.planning import prompts
 from services.orchestrator.planning.graph import levels
@@ -36,13 +36,21 @@ class PlanPolicy:
 
 @dataclass
 class _Progress:
-    """What has become of a plan. `runs` are the nested runs by step, in the order of the plan."""
+    """What has become of a plan. `specialists`: what each is there for.
+
+    `runs` are the nested runs by step, in the order of the plan.
+    """
 
     run: Run
-    specialists: Sequence[str]
+    specialists: Mapping[str, str]
     steps: list[PlanStep] = field(default_factory=list[PlanStep])
     results: dict[str, StepResult] = field(default_factory=dict[str, StepResult])
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
+
+    def ended(self, result: StepResult) -> StepFinished:
+        """Notes what a step has found; the event that says so."""
+        self.results[result.step.id] = result
+        return StepFinished(result.step.id, result.found, result.why)
 
     def in_order(self) -> list[StepResult]:
         """Results in the order of the plan."""
@@ -128,7 +136,7 @@ class Plan:
         """One step as a nested run. It never raises ServiceError: a step that fails leaves a gap."""
         run, earlier = progress.run, [progress.results[one] for one in step.depends_on]
         if earlier and not any(one.found for one in earlier):
-            progress.results[step.id] = StepResult(step, why="what it depends on was not found")
+            yield progress.ended(StepResult(step, why="what it depends on was not found"))
             return
         child = run.child(
             step.id,
@@ -150,7 +158,7 @@ class Plan:
             except ServiceError as error:
                 why = error.message.rstrip(".")
         why = why or child.reason or ("" if child.found else NOTHING_FOUND)
-        progress.results[step.id] = StepResult(step, child.text, child.found, why, child.reason)
+        yield progress.ended(StepResult(step, child.text, child.found, why, child.reason))
 
 
 def _room(run: Run) -> int:

@@ -1,22 +1,27 @@
 import asyncio
+import json
 import time
 from itertools import pairwise
 
-from loadtests.answers import StreamedAnswer
+import httpx2
+import pytest
+
+from loadtests.answers import StreamedAnswer, questions
 from loadtests.measuring import NotMeasured
-from loadtests.slo import Outcome, Scenario, Served, gaps, offer, read_plan, table
+from loadtests.slo import Outcome, Scenario, Served, ask_once, gaps, offer, read_plan, table
 
 BUDGETS = {"answer": 100.0, "first_event": 20.0}
 
 
-def scenario(rate=50.0, **budgets):
-    return Scenario(name="one", questions=("contracts-2024",), arrivals_per_second=rate, p95_ms=budgets or BUDGETS)
+def scenario(rate=50.0, **more):
+    fields = {"name": "one", "questions": ("contracts-2024",), "strategy": "react", "turns": 2, "p95_ms": BUDGETS}
+    return Scenario(**fields | {"arrivals_per_second": rate} | more)
 
 
-def outcome(times, in_time_count=None, problems=()):
+def outcome(times, in_time_count=None, problems=(), **more):
     served = [Served(answer, answer / 10) for answer in times] + [Served(problem=problem) for problem in problems]
     planned_count = len(served)
-    return Outcome(scenario(), planned_count, planned_count if in_time_count is None else in_time_count, served)
+    return Outcome(scenario(**more), planned_count, planned_count if in_time_count is None else in_time_count, served)
 
 
 def answers_after(seconds):
@@ -57,6 +62,38 @@ def test_the_table_has_a_line_a_budget_and_names_what_is_broken():
     assert [line.split()[1] for line in lines[1:3]] == ["answer", "first_event"]
     assert lines[1].split()[2:5] == ["50", "500", "100"]
     assert sum(line.startswith("✗") for line in lines) == 2
+
+
+def test_a_median_can_be_measured_by_that_of_another_scenario():
+    other = outcome([80.0] * 20, name="uncached")
+    by_name = {"uncached": other}
+    fast, slow = (outcome([time] * 20, median={"of": "uncached", "times": 0.8}) for time in (60.0, 70.0))
+    assert fast.broken(by_name) == []
+    assert slow.broken(by_name) == ["its median is 70 ms, over 0.8 × the 80 ms of uncached"]
+    assert slow.broken() == []  # the other was not measured
+    assert "over 0.8" in table([other, slow])
+
+
+async def test_an_answer_that_came_about_in_another_way_is_not_what_is_measured():
+    (question,) = questions("contracts-2024")
+    asked = []
+
+    async def app(scope, receive, send):
+        asked.append(json.loads((await receive())["body"]))
+        told = [
+            {"choices": [{"delta": {"content": "60 [1]."}}]},
+            {"choices": [{"delta": {}}], "sabueso": {"finish": "answered", "iterations": 1}},
+        ]
+        body = "".join(f"data: {json.dumps(one)}\n\n" for one in told) + "data: [DONE]\n\n"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body.encode()})
+
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://here") as http:
+        answer = await ask_once(http, scenario(strategy="router", turns=1, cache="use"), question)
+        assert answer.summary["iterations"] == 1
+        assert asked[0]["sabueso"] == {"cache": "use", "include_steps": True, "strategy": "router"}
+        with pytest.raises(NotMeasured, match="it took 1 turns of the model, not 2"):
+            await ask_once(http, scenario(), question)
 
 
 def test_arrivals_are_at_random_gaps_with_the_planned_rate_and_the_same_each_time():
@@ -104,4 +141,9 @@ def test_the_plan_in_the_repository_can_be_read():
     plan = read_plan()
     assert plan.profile == "h100-tp4"
     assert {what for one in plan.scenarios for what in one.p95_ms} == {"answer", "first_event"}
-    assert sum(plan.seconds for _ in plan.scenarios) <= 60
+    assert sum(plan.seconds for _ in plan.scenarios) <= 120
+    names = {one.name for one in plan.scenarios}
+    assert len(names) == len(plan.scenarios)
+    assert {one.median.of for one in plan.scenarios if one.median} <= names
+    for one in plan.scenarios:
+        assert questions(*one.questions)

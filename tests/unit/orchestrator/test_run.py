@@ -11,6 +11,7 @@ from services.orchestrator.run import Limits, Task, begin
 from services.orchestrator.shield.shield import Unshielded
 from services.orchestrator.stopwatch import Part, Stopwatch
 from services.orchestrator.strategies.react import React, synthesise
+from services.orchestrator.timed import TimedEncoder, TimedModel
 from services.orchestrator.turns import ask
 from services.runtime.errors import DependencyFailed, LimitExceeded
 from tests.unit.orchestrator import virtual_time
@@ -303,6 +304,39 @@ def test_time_counts_for_one_part_at_any_moment():
     assert (timings.model, timings.tools, timings.cache, timings.overhead) == (20, 10, 0, 1)
     assert timings.total == clock.now == 31
     assert watch.seconds(Part.CHECKING) == 16
+
+
+async def test_waiting_within_other_parts_is_told_to_the_run_that_the_task_works_for():
+    now = [0.0]
+
+    class Encoder:
+        async def encode(self, texts, seconds):
+            now[0] += 3
+            return "vectors"
+
+    class Judge(ScriptedModel):
+        async def stream(self, *asked):
+            now[0] += 5
+            async for part in super().stream(*asked):
+                yield part
+
+    async def check():
+        now[0] += 1
+        assert await TimedEncoder(Encoder()).encode(["a"], 1) == "vectors"
+        model = TimedModel(Judge([Turn("Yes.")]))
+        return [part async for part in model.stream((), (), Sampling())]
+
+    async def run(watch):
+        watch.follow()
+        parts = await asyncio.create_task(check())
+        assert parts[-1] == Turn("Yes.")
+        return watch.read(), watch.seconds(Part.CHECKING)
+
+    times, checking = await asyncio.create_task(run(Stopwatch(lambda: now[0])))
+    assert (times.model, times.tools, times.overhead, checking) == (5, 3, 1, 5)
+    before = now[0]
+    await check()  # of nobody's run
+    assert now[0] == before + 9
 
 
 def test_waiting_that_fails_is_counted_too():

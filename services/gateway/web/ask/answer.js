@@ -12,6 +12,7 @@ import { isSearch, placeName } from "./names.js";
 import { drawChecking, drawFindings, suspicionsIn } from "./notices.js";
 import { callsIn } from "./recorder.js";
 import { drawTimeline } from "./timeline.js";
+import { serviceName, told } from "./told.js";
 
 const REDRAW_MS = 200;
 
@@ -151,7 +152,7 @@ export class AnswerView {
     const { state, summary, problem, timeline } = this.turn;
     const notices = timeline
       .filter((entry) => entry.kind === "degraded")
-      .map((entry) => notice("warn", text("without", { service: serviceName(entry.service) }), foreign(entry.reason)));
+      .map((entry) => notice("warn", text("without", { service: serviceName(entry.service) }), foreign(told(entry.reason))));
     if (summary?.finish === "partial")
       notices.push(notice("warn", text("partial"), text(`reason_${summary.reason}`, {}, "")));
     if (summary?.finish === "refused") {
@@ -272,8 +273,6 @@ function doing(timeline) {
   if (now.some((entry) => entry.writes)) return text("writing");
   return text(timeline.some((entry) => entry.kind === "plan") ? "followingPlan" : "thinking");
 }
-
-const serviceName = (service) => text(`service_${service}`, {}, service);
 
 function notice(kind, title, words, ...more) {
   return make(

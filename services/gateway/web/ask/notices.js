@@ -2,7 +2,8 @@
 
 import { foreign, icon, make } from "../ui/dom.js";
 import { duration, number, text } from "../texts/texts.js";
-import { placeName, reasonWords, strategyName } from "./names.js";
+import { placeName, strategyName } from "./names.js";
+import { told, toldSuspicion } from "./told.js";
 
 const LEADS_NOWHERE = /^(.+) that leads to no source of this answer was removed$/;
 const MOST = 12;
@@ -13,7 +14,7 @@ const ofKind = (entries, kind) => entries.filter((entry) => entry.kind === kind)
 export function drawChosen(entries) {
   return ofKind(entries, "chosen").map(({ strategy, reason, confidence }, index) => {
     const sure = confidence ? text("sure", { share: number(confidence, { style: "percent" }) }) : "";
-    const why = [reasonWords(reason), sure].filter(Boolean).join(" · ");
+    const why = [told(reason), sure].filter(Boolean).join(" · ");
     return make(
       "p",
       { class: "chosen" },
@@ -45,7 +46,7 @@ export function drawSuspicion({ tool, action, reason }) {
         { where: placeName(tool) },
         text("suspicion_unspecified", { where: placeName(tool) }),
       ),
-      reason && [" ", make("span", { class: "facts" }, foreign(reason))],
+      reason && [" ", make("span", { class: "facts" }, foreign(toldSuspicion(reason)))],
     ),
   );
 }
@@ -84,9 +85,9 @@ export function drawFindings(entries) {
 }
 
 function findingWords({ about, text: said, mark, reason }) {
-  if (about === "link") return LEADS_NOWHERE.test(reason) ? text("finding_link") : foreign(reasonWords(reason));
+  if (about === "link") return LEADS_NOWHERE.test(reason) ? text("finding_link") : foreign(told(reason));
   const words = text(`finding_${about}`, { mark }, "");
-  if (!words) return foreign(reasonWords(reason));
+  if (!words) return foreign(told(reason));
   return [words, said && [" ", make("q", {}, foreign(said))]];
 }
 

@@ -3,8 +3,12 @@
 import { foreign, icon, make } from "../ui/dom.js";
 import { text } from "../texts/texts.js";
 import { specialistName } from "./names.js";
+import { told } from "./told.js";
 
 const ICONS = { done: "check", failed: "warning", stopped: "stop" };
+// The badge says that already.
+const NOTHING = "nothing was found";
+const endOf = (step, entries) => entries.find((entry) => entry.kind === "step_finished" && entry.step === step.id);
 
 // All steps in their order, those of a second plan after those of the first: {id, question, …, revision, number}.
 export function stepsIn(entries) {
@@ -14,11 +18,15 @@ export function stepsIn(entries) {
     .map((step, index) => ({ ...step, number: index + 1 }));
 }
 
-// waiting, running, done, failed (all its look-ups failed), idle (it looked nothing up) or stopped. Nobody says when a
-// step has ended: that is known when another begins that had to wait for it, and at the latest when the answer begins.
+// waiting, running, done, failed (all its look-ups failed), empty (it found nothing), idle (it looked nothing up) or
+// stopped. Where nobody said that a step has ended, as in answers that were kept long ago, it is known when another
+// begins that had to wait for it, and at the latest when the answer begins.
 export function stateOf(step, entries, state) {
   const own = entries.filter((entry) => entry.lane === step.id);
   const calls = own.filter((entry) => entry.kind === "tool");
+  const end = endOf(step, entries);
+  if (end?.found) return "done";
+  if (end) return calls.length && calls.every((call) => call.status === "error") ? "failed" : "empty";
   const over =
     state !== "running" ||
     entries.some((entry) => entry.writes || (entry.kind === "plan" && entry.revision > step.revision)) ||
@@ -38,16 +46,20 @@ export function drawPlan(entries, state, barsOf) {
   return make(
     "ol",
     { class: "plan", "aria-label": text("plan") },
-    steps.map((step) => drawStep(step, stateOf(step, entries, state), numbers, barsOf(step.id))),
+    steps.map((step) => {
+      const why = endOf(step, entries)?.reason ?? "";
+      return drawStep(step, stateOf(step, entries, state), why, numbers, barsOf(step.id));
+    }),
   );
 }
 
-function drawStep({ id, number, question, specialist, depends_on, revision }, state, numbers, bars) {
+function drawStep({ id, number, question, specialist, depends_on, revision }, state, why, numbers, bars) {
   const needed = depends_on.map((one) => numbers.get(one)).filter(Boolean);
   const facts = [
     specialist && specialistName(specialist),
     needed.length > 0 && text("stepNeeds", { numbers: needed.join(", ") }),
     revision > 1 && text("stepAdded"),
+    why && why !== NOTHING && text(`reason_${why}`, {}, told(why)),
   ].filter(Boolean);
   return make(
     "li",

@@ -22,6 +22,7 @@ export class Recorder {
     else if (event === "tool_call_started") this.#started(step, at);
     else if (event === "tool_call_finished") this.#finished(step, at);
     else if (event === "plan") this.#planned(step, at);
+    else if (event === "step_finished") this.#stepFinished(step, at);
     else if (["degraded", "chosen", "suspicion", "finding"].includes(event))
       this.entries.push({ ...facts, about, kind: event, start: at, end: at });
   }
@@ -92,6 +93,17 @@ export class Recorder {
     this.entries.push({ kind: "plan", revision, steps, start: at, end: at });
     for (const { id, depends_on } of steps)
       if (!depends_on.some((needed) => steps.some((one) => one.id === needed))) this.#openModel(id, at);
+  }
+
+  // What waited for this step, and for no other that is still at work, begins now.
+  #stepFinished({ step_id: step, found, reason }, at) {
+    const open = this.#open("model", step);
+    if (open) open.end = at;
+    this.entries.push({ kind: "step_finished", step, found, reason: reason ?? "", start: at, end: at });
+    const over = new Set(this.entries.filter((entry) => entry.kind === "step_finished").map((entry) => entry.step));
+    for (const { id, depends_on } of stepsIn(this.entries))
+      if (depends_on.includes(step) && depends_on.every((one) => over.has(one)) && !over.has(id))
+        this.#openModel(id, at);
   }
 
   // A step that others were waiting for has ended, unheard: the last that was heard of it was its last call.

@@ -2,9 +2,10 @@
 
 import { icon, foreign, make } from "../ui/dom.js";
 import { age, duration, number, text } from "../texts/texts.js";
-import { toolIcon, toolName } from "./names.js";
+import { toolIcon } from "./names.js";
 import { drawChosen, drawSuspicion, suspicionsIn } from "./notices.js";
 import { drawPlan, stepsIn } from "./plan.js";
+import { toldOutcome, toolName } from "./told.js";
 
 const TICKS_MS = [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 60_000, 120_000, 300_000];
 
@@ -95,7 +96,7 @@ function facts(entry, suspicions) {
   const given = entry.given ?? {};
   const asked = typeof given === "string" ? given : (given.query ?? given.expression ?? JSON.stringify(given));
   const searched = (entry.queries ?? []).filter((query) => query !== given.query);
-  const outcome = { running: text("running"), stopped: text("stopped") }[entry.status] ?? entry.summary;
+  const outcome = { running: text("running"), stopped: text("stopped") }[entry.status] ?? toldOutcome(entry.summary);
   return make(
     "div",
     { class: "bar-facts" },

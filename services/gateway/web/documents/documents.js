@@ -18,8 +18,10 @@ const LATEST_MS = 10_000;
 let timer = null;
 let wait = SOONEST_MS;
 let known = [];
+// Whether the list has come at all.
+let listed = false;
 let following = "";
-let collections = [];
+let collections = null;
 let collectionsKnown = Promise.resolve();
 let askedFor = 0;
 let loading = Promise.resolve();
@@ -77,14 +79,16 @@ function drawCollections() {
     const before = select.value;
     select.replaceChildren(
       ...(none ? [make("option", { value: "" }, none)] : []),
-      ...collections.map(({ name, document_count }) =>
+      ...(collections ?? []).map(({ name, document_count }) =>
         make("option", { value: name }, none ? `${name} (${document_count ?? "?"})` : name),
       ),
     );
-    if (collections.some(({ name }) => name === before)) select.value = before;
+    if (collections?.some(({ name }) => name === before)) select.value = before;
   }
-  $("#no-collections").hidden = collections.length > 0;
-  $("#drop").hidden = collections.length === 0;
+  // Until they are known there may be some.
+  const none = collections?.length === 0;
+  $("#no-collections").hidden = !none;
+  $("#drop").hidden = none;
 }
 
 // One after the other: an answer that comes late must not draw an older list, or that of another collection.
@@ -103,6 +107,7 @@ async function read({ more = false } = {}) {
     return failed(error);
   });
   if (!page) return;
+  listed = true;
   const from = more ? known.length : 0;
   // What was loaded further down stays; only the first page is looked at again and again.
   const later =
@@ -158,7 +163,7 @@ function draw() {
   const which = document.activeElement?.className;
   place($("#documents"), rowsOf(known));
   $("#more").hidden = !following;
-  $("#none").hidden = known.length > 0;
+  $("#none").hidden = known.length > 0 || !listed;
   $("#table").hidden = known.length === 0;
   if (focused)
     [...$("#documents").children]

@@ -1,7 +1,8 @@
 // What is behind a mark: the passage inside its document, the statement with its rows, or the page of the web.
 
 import { linkTo } from "../ask/markdown.js";
-import { toolIcon, toolName } from "../ask/names.js";
+import { toolIcon } from "../ask/names.js";
+import { toolName } from "../ask/told.js";
 import { problemOf } from "../gateway/problem.js";
 import { counted, text } from "../texts/texts.js";
 import { closable } from "../ui/dialogs.js";

@@ -6,7 +6,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from services.orchestrator.events import CallFinished, CallStarted, Finish
+from services.orchestrator.events import CallFinished, CallStarted, Finish, Planned, StepFinished
 from services.orchestrator.model import Message, Turn, Usage
 from services.orchestrator.planning.planner import Planner
 from services.orchestrator.results import Passages
@@ -67,6 +67,50 @@ async def test_a_step_is_left_out_when_nothing_that_it_depends_on_was_found():
     assert "Which penalty?" not in cast.asked
     assert '"problem": "what it depends on was not found"' in cast.last("answer")[-1].text
     assert events[-1].finish is Finish.ANSWERED
+
+
+async def test_the_end_of_each_step_is_told_once_with_what_it_came_to():
+    steps = [
+        ("a", "Who?", "documents"),
+        ("b", "Which penalty?", "documents", "a"),
+        ("c", "How many?", "sql"),
+        ("d", "How much?", "sql"),
+    ]
+    gone = DependencyFailed("The model does not answer.", dependency="model")
+    cast = Cast(
+        plan=[planned(*steps)],
+        check=[ENOUGH],
+        **{"Who?": searching("Not found."), "How many?": counting("47 [1]."), "How much?": [gone]},
+    )
+    events = await follow(cast, dispatcher(finds_nothing))
+    ends = {one.step_id: (one.found, one.reason) for one in of(events, StepFinished)}
+    (planned_,) = of(events, Planned)
+    by_question = {step.question: ends[step.id] for step in planned_.steps}
+    assert by_question == {
+        "Who?": (False, "nothing was found"),
+        "Which penalty?": (False, "what it depends on was not found"),
+        "How many?": (True, ""),
+        "How much?": (False, "The model does not answer"),
+    }
+    assert len(of(events, StepFinished)) == 4
+    ended = [one.step_id for one in of(events, StepFinished)]
+    who, penalty = (
+        next(step.id for step in planned_.steps if step.question == asked) for asked in ("Who?", "Which penalty?")
+    )
+    assert ended.index(who) < ended.index(penalty)
+
+
+async def test_a_step_ends_after_its_last_call_and_before_what_waited_for_it():
+    events = await follow(chain())
+    order = [type(one).__name__ for one in events if isinstance(one, CallStarted | CallFinished | StepFinished)]
+    assert order == ["CallStarted", "CallFinished", "StepFinished"] * 2
+
+
+async def test_a_step_that_a_limit_ended_names_it():
+    repeats = [Turn(calls=[call(f"q{n}", "sql_query", query="SELECT 1")]) for n in range(4)]
+    events = await follow(two(**{"How many?": [*repeats, Turn("47 [1].")]}))
+    (count_,) = [one for one in of(events, StepFinished) if one.step_id == "s2"]
+    assert (count_.found, count_.reason) == (True, "repeated_calls")
 
 
 async def test_when_no_step_finds_anything_the_answer_is_refused():

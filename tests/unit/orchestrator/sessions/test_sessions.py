@@ -133,6 +133,25 @@ async def test_what_would_not_be_read_again_is_not_kept():
     assert [one.text for one in history[1:]] == ["Thanks.", "How many?", "47 [1]."]
 
 
+async def test_only_a_stored_answer_has_a_record_and_only_who_could_have_had_it_reads_it():
+    sessions = Sessions(MemoryConversations())
+    hr, staff = (Identity("acme", "app", (), labels) for labels in (("hr", "staff"), ("staff",)))
+
+    async def keep(answer_id, **wanted):
+        conversation = await sessions.open(hr, SessionOptions(answer_id=answer_id, **wanted))
+        async for _ in conversation.kept(run(), ASKED, lambda end: f"up to {end.answer_id}".encode()):
+            pass
+
+    await keep("ans_stored", store=True)
+    await keep("ans_in_session", session_id="s")
+    assert await sessions.read(hr, "ans_stored") == b"up to ans_stored"
+    for caller, answer_id in ((hr, "ans_in_session"), (staff, "ans_stored"), (ANA, "ans_stored"), (hr, "ans_none")):
+        with pytest.raises(NotFound):
+            await sessions.read(caller, answer_id)
+    with pytest.raises(NotFound):
+        await Sessions().read(hr, "ans_stored")
+
+
 async def test_a_run_that_is_broken_off_keeps_nothing():
     store = MemoryConversations()
     conversation = await Sessions(store).open(ANA, SessionOptions(session_id="s"))
