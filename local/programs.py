@@ -116,7 +116,9 @@ def _services(plan: Plan, cluster: postgres.Cluster) -> list[tuple[str, dict[str
         services.append(("understudy", own["understudy"]))
     for name, settings in services:
         settings.update({f"{called.upper()}_ADDRESS": plan.address(called) for called in CALLS.get(name, ())})
-    return [(name, {f"SABUESO_{k}": v for k, v in settings.items()}) for name, settings in services]
+    # As in the image: what numpy computes here is small, and threads of its own only get in each other's way.
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return [(name, threads | {f"SABUESO_{k}": v for k, v in settings.items()}) for name, settings in services]
 
 
 def _own_settings(plan: Plan, cluster: postgres.Cluster) -> dict[str, dict[str, str]]:
