@@ -105,18 +105,29 @@ def test_building_again_asks_for_nothing_and_writes_the_same(folder, texts):
     assert (folder / "dev.jsonl").read_bytes() == before
 
 
+# What runs in the background of a shell without job control is started deaf to Ctrl-C.
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from services.cli.evals_sets import app
+app()
+"""
+
+
 @pytest.mark.slow
 def test_a_build_that_is_stopped_goes_on_where_it_was(tmp_path, texts):
     folder = tmp_path / "set"
     with WritingServer(most=20) as model:
-        command = [sys.executable, "-c", "from services.cli.evals_sets import app; app()"]
-        process = subprocess.Popen([*command, *words(folder, texts, model.url)], stderr=subprocess.PIPE, text=True)
-        try:
-            assert model.holding.wait(60)
-            process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=60)
-        finally:
-            process.kill()
+        command = [sys.executable, "-c", INTERRUPTIBLE]
+        with subprocess.Popen(
+            [*command, *words(folder, texts, model.url)], stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                assert model.holding.wait(60)
+                process.send_signal(signal.SIGINT)
+                _, said = process.communicate(timeout=60)
+            finally:
+                process.kill()
         assert process.returncode == 130, said
         assert "the same command goes on" in said
         done = (folder / "build.journal.jsonl").read_text(encoding="utf-8").count("\n")
