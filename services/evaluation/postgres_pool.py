@@ -9,6 +9,8 @@ import asyncpg
 from services.runtime.errors import DependencyFailed
 
 SCHEMA = "evaluation"
+# Of the advisory lock under which one of several starting processes makes the schema.
+_LOCK = 7_240_110
 _LOSSES = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
@@ -36,6 +38,18 @@ class PostgresPool:
             )
         except _LOSSES as error:
             raise _lost("cannot be reached", error) from None
+
+    @asynccontextmanager
+    async def opening(self) -> AsyncGenerator[Any]:
+        """Connects, and makes the schema; the tables are made within, by one process at a time.
+
+        Raises DependencyFailed.
+        """
+        await self.open()
+        async with self.transaction() as connection:
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+            await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+            yield connection
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -7,11 +7,9 @@ from typing import Any
 
 from services.evaluation.online.offered import Offered, tool_mix, top_score
 from services.evaluation.online.store import Agreement
-from services.evaluation.postgres_pool import SCHEMA, PostgresPool
+from services.evaluation.postgres_pool import PostgresPool
 from services.evaluation.score import Score
 
-# Of the advisory lock under which one of several starting replicas makes the tables.
-_LOCK = 7_240_111
 _PUT = """
 INSERT INTO online_answers (tenant, answer_id, language, finish, strategy, model, trace_id, tools, retrieval_score,
   total_milliseconds)
@@ -40,10 +38,7 @@ class PostgresScoreStore:
 
     async def open(self) -> None:
         """See ScoreStore."""
-        await self._pool.open()
-        async with self._pool.transaction() as connection:
-            await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-            await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        async with self._pool.opening() as connection:
             schema = files("services.evaluation.online").joinpath("schema.sql").read_text(encoding="utf-8")
             await connection.execute(schema)
 

@@ -7,12 +7,10 @@ from importlib.resources import files
 from typing import Any, cast
 
 from services.evaluation.answered import Json
-from services.evaluation.postgres_pool import SCHEMA, PostgresPool
+from services.evaluation.postgres_pool import PostgresPool
 from services.evaluation.runs.record import Scored
 from services.evaluation.runs.store import ABANDONED, Measurement, Run, RunStatus
 
-# Of the advisory lock under which one of several starting services makes the schema.
-_LOCK = 7_240_110
 _COLUMNS = "run_id, tenant, golden_set, created_at, status, reason, done_count, wanted_count, manifest"
 
 
@@ -26,9 +24,7 @@ class PostgresRunStore:
 
     async def open(self) -> None:
         """See RunStore."""
-        await self._pool.open()
-        async with self._pool.transaction() as connection:
-            await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        async with self._pool.opening() as connection:
             await _migrate(connection)
 
     async def close(self) -> None:
@@ -140,7 +136,6 @@ class PostgresRunStore:
 
 async def _migrate(connection: Any) -> None:
     """Runs the files of schema/ that this database has not seen, by number."""
-    await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
     await connection.execute("CREATE TABLE IF NOT EXISTS schema_versions (name text PRIMARY KEY, made_at timestamptz)")
     known = {row[0] for row in await connection.fetch("SELECT name FROM schema_versions")}
     folder = files("services.evaluation.runs").joinpath("schema")

@@ -103,11 +103,15 @@ def _meets(figure: Figure, result: Decimal) -> bool:
     return result == target or (bool(figure.rounded) and is_rounded(figure, target, result))
 
 
+def _worth(figure: Figure) -> Decimal:
+    """What 1 of the figure's unit is in the smallest unit of its family."""
+    return figure.measure[1] / figure.value if figure.value else Decimal(1)
+
+
 def _by_chance(figure: Figure, found: set[Decimal]) -> bool:
     """Whether most numbers of the figure's size, as closely as it is given, follow as well."""
     target = figure.measure[1]
-    worth = target / figure.value if figure.value else Decimal(1)
-    grain = worth.scaleb(-figure.places)
+    grain = _worth(figure).scaleb(-figure.places)
     width = max(_LEAST_AROUND * grain, target * _AROUND)
     near = {abs(one) // grain for one in found if abs(abs(one) - target) <= width and abs(one) != target and one}
     return len(near) > _CHANCE * 2 * width / grain
@@ -148,8 +152,7 @@ def _results(figure: Figure, ground: Ground, others: Ground | None) -> Iterator[
 
 def _wholes(figure: Figure, ground: Ground, mine: Sequence[Decimal]) -> Iterator[Decimal]:
     """Sums of all numbers, where the unit is said of the first alone: `1,150 hectares of pine and 340 of scrub`."""
-    family, target = figure.measure
-    worth = target / figure.value if figure.value else Decimal(1)
+    family, worth = figure.measure[0], _worth(figure)
     if not family:
         yield from _totals(ground)
     if not family or not mine:
@@ -174,8 +177,7 @@ def _totals(ground: Ground) -> Iterator[Decimal]:
 
 def _mixed(figure: Figure, ground: Ground) -> Iterator[Decimal]:
     """Of numbers some of which are said without their unit: `one takes four weeks, the other eight`; one each day."""
-    family, target = figure.measure
-    worth = target / figure.value if figure.value else Decimal(1)
+    family, worth = figure.measure[0], _worth(figure)
     if family:
         mine, bare = [value for of, value in ground.numbers if of == family], [one * worth for one in ground.elliptic]
         yield from (one - other for one, other in product(mine, bare))
