@@ -5,7 +5,6 @@ from typing import Any
 
 from sabueso.embedding.v1 import embedding_pb2 as pb
 from sabueso.embedding.v1 import embedding_pb2_grpc as rpc
-from sabueso.type.v1 import vectors_pb2
 from services.embedding import sparse
 from services.embedding.encoder import Embedded, Encoder, Kind
 from services.embedding.learned_sparse import Weigher
@@ -32,10 +31,10 @@ class EmbeddingService(rpc.EmbeddingServiceServicer):
         embedded = await self._encoder.embed(texts, kind, token_vectors=request.with_token_vectors)
         embeddings = [_to_proto(one) for one in embedded]
         if request.with_sparse:
-            weights = await self._weigher.weigh(texts, kind, request.language)
-            for embedding, one in zip(embeddings, weights, strict=True):
-                embedding.sparse.CopyFrom(vectors_pb2.SparseVector(indices=one.indices, values=one.values))
-                embedding.truncated |= one.truncated
+            for language in dict.fromkeys((request.language, *request.other_languages)):
+                weights = await self._weigher.weigh(texts, kind, language)
+                for embedding, one in zip(embeddings, weights, strict=True):
+                    _add_terms(embedding, one)
         return pb.EmbedResponse(embeddings=embeddings, model=self._model())
 
     async def CountTokens(self, request: pb.CountTokensRequest, context: Any) -> pb.CountTokensResponse:
@@ -67,10 +66,13 @@ class EmbeddingService(rpc.EmbeddingServiceServicer):
             raise InvalidField(
                 "`input_type` is missing; say INPUT_TYPE_QUERY or INPUT_TYPE_DOCUMENT.", field="input_type"
             )
-        try:
-            sparse.check_language(request.language)
-        except sparse.UnknownLanguage as error:
-            raise InvalidField(f"`language`: {error}.", field="language") from None
+        _check_language(request.language, "language")
+        if request.other_languages and kind is not Kind.QUERY:
+            raise InvalidField(
+                "`other_languages` is for queries; a document is in one language.", field="other_languages"
+            )
+        for n, language in enumerate(request.other_languages):
+            _check_language(language, f"other_languages[{n}]")
         if request.with_token_vectors and not self._encoder.has_token_vectors:
             raise InvalidField(
                 f"`with_token_vectors`: the model {self._encoder.model} has none; see Describe.",
@@ -79,9 +81,26 @@ class EmbeddingService(rpc.EmbeddingServiceServicer):
         return kind
 
 
+def _check_language(language: str, field: str) -> None:
+    try:
+        sparse.check_language(language)
+    except sparse.UnknownLanguage as error:
+        raise InvalidField(f"`{field}`: {error}.", field=field) from None
+
+
 def _check_count(count: int, most: int) -> None:
     if not 1 <= count <= most:
         raise InvalidField(f"`texts` has {count} entries; 1 to {most} are allowed.", field="texts")
+
+
+def _add_terms(embedding: pb.Embedding, weights: sparse.TermWeights) -> None:
+    """A term that is there already keeps its weight."""
+    known = set(embedding.sparse.indices)
+    for index, value in zip(weights.indices, weights.values, strict=True):
+        if index not in known:
+            embedding.sparse.indices.append(index)
+            embedding.sparse.values.append(value)
+    embedding.truncated |= weights.truncated
 
 
 def _to_proto(embedded: Embedded) -> pb.Embedding:

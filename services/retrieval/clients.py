@@ -1,6 +1,5 @@
 """gRPC clients of the services that retrieval calls: embedding, of one model or several, and reranking."""
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 
@@ -9,8 +8,7 @@ from grpc import aio
 from sabueso.embedding.v1 import embedding_pb2, embedding_pb2_grpc
 from sabueso.reranking.v1 import reranking_pb2, reranking_pb2_grpc
 from services.retrieval.migration import ServedModel
-from services.retrieval.search import QueryVectors
-from services.retrieval.store import Hit, NewChunk, SparseTerms, StoredChunk, TokenMatrix
+from services.retrieval.store import Hit, NewChunk, QueryVectors, SparseTerms, StoredChunk, TokenMatrix
 from services.runtime.errors import DependencyFailed, InvalidField, ServiceError, from_rpc
 
 EMBEDDING = embedding_pb2.DESCRIPTOR.services_by_name["EmbeddingService"]
@@ -55,16 +53,24 @@ class EmbeddingClient:
         return ServedModel(described.model, described.learned_sparse)
 
     async def embed_query(self, text: str, languages: Sequence[str], *, with_tokens: bool) -> QueryVectors:
-        """One call a language; the terms of all of them are looked for."""
-        first, *others = await asyncio.gather(
-            *(self._embed_query(text, language, with_tokens and at == 0) for at, language in enumerate(languages))
+        """See Embedder."""
+        language, *others = languages
+        request = embedding_pb2.EmbedRequest(
+            texts=[text],
+            input_type=embedding_pb2.INPUT_TYPE_QUERY,
+            language=language,
+            other_languages=others,
+            with_sparse=True,
+            with_token_vectors=with_tokens,
         )
-        weights: dict[int, float] = {}
-        for response in (first, *others):
-            weights.update(_terms(response.embeddings[0]))
-        found = first.embeddings[0]
-        tokens = _tokens(found) if with_tokens else None
-        return QueryVectors(first.model, found.dense, SparseTerms(list(weights), list(weights.values())), tokens)
+        response = await self._embed(request)
+        found = response.embeddings[0]
+        sparse = SparseTerms(found.sparse.indices, found.sparse.values)
+        return QueryVectors(response.model, found.dense, sparse, _tokens(found) if with_tokens else None)
+
+    async def model(self) -> str:
+        """See TextEmbedder."""
+        return (await self.describe()).model
 
     async def query_vector(self, text: str) -> Sequence[float]:
         """See TextEmbedder."""
@@ -106,17 +112,6 @@ class EmbeddingClient:
             for chunk, found in zip(chunks, response.embeddings, strict=True)
         ]
 
-    async def _embed_query(self, text: str, language: str, with_tokens: bool) -> embedding_pb2.EmbedResponse:
-        return await self._embed(
-            embedding_pb2.EmbedRequest(
-                texts=[text],
-                input_type=embedding_pb2.INPUT_TYPE_QUERY,
-                language=language,
-                with_sparse=True,
-                with_token_vectors=with_tokens,
-            )
-        )
-
     async def _embed(self, request: embedding_pb2.EmbedRequest) -> embedding_pb2.EmbedResponse:
         try:
             response = await self._stub.Embed(request, timeout=_EMBED_SECONDS)
@@ -126,10 +121,6 @@ class EmbeddingClient:
         if len(response.embeddings) != len(request.texts):
             raise DependencyFailed("embedding did not answer with one vector a text.", dependency="embedding")
         return response
-
-
-def _terms(embedding: embedding_pb2.Embedding) -> dict[int, float]:
-    return dict(zip(embedding.sparse.indices, embedding.sparse.values, strict=True))
 
 
 def _tokens(embedding: embedding_pb2.Embedding) -> TokenMatrix | None:

@@ -15,7 +15,7 @@ _FUNCTION_WORDS = {
     ),
 }
 _WORD = re.compile(r"\w+")
-# Each language costs a call of the embedding service.
+# Each language adds terms to the search.
 _MOST = 3
 
 

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import mul
 from statistics import pstdev
 from typing import Protocol
 
 from services.retrieval.codes import named
-from services.retrieval.store import Collection, Reader, Store
+from services.retrieval.store import Collection, QueryVectors, Reader, Store
 
 # What no company's collection is about: a query nearer to these than to every description belongs nowhere. Similarities
 # of one model lie close together and differ from model to model, so that they are judged against these. Some are as
@@ -46,7 +47,11 @@ class Routed:
 
 
 class TextEmbedder(Protocol):
-    """Embeds with the current model. Both methods raise a ServiceError."""
+    """Embeds with the current model. All methods raise a ServiceError."""
+
+    async def model(self) -> str:
+        """Name and revision of the current model."""
+        ...
 
     async def query_vector(self, text: str) -> Sequence[float]:
         """Dense vector of unit length of a query."""
@@ -65,9 +70,12 @@ class Router:
         self._embedder = embedder
         self._vectors: dict[str, Sequence[float]] = {}
 
-    async def route(self, reader: Reader, query: str, names: Sequence[str]) -> list[Routed]:
+    async def route(
+        self, reader: Reader, query: str, names: Sequence[str], embedded: QueryVectors | None = None
+    ) -> list[Routed]:
         """What is thought of each of the collections `names` (none: of all), best first. Raises NotFound.
 
+        `embedded`: the query, where it is embedded already; of no use when that is by another model.
         Without a description nothing can be said of a collection, so that it is always searched.
         """
         await self._store.models(reader, names)  # unknown names are refused here as anywhere
@@ -77,7 +85,10 @@ class Router:
         if not described:
             return blank
         await self._learn([*(_text(one) for one in described), *_ELSEWHERE])
-        vector = await self._embedder.query_vector(query)
+        if embedded is not None and embedded.model == await self._embedder.model():
+            vector = embedded.dense
+        else:
+            vector = await self._embedder.query_vector(query)
         scores = {one.name: _dot(vector, self._vectors[_text(one)]) for one in described}
         elsewhere = [_dot(vector, self._vectors[text]) for text in _ELSEWHERE]
         least = _least_chosen(max(scores.values()), elsewhere, bool(named(query)))
@@ -108,4 +119,4 @@ def _text(collection: Collection) -> str:
 
 
 def _dot(one: Sequence[float], other: Sequence[float]) -> float:
-    return sum(a * b for a, b in zip(one, other, strict=True))
+    return sum(map(mul, one, other))

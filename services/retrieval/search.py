@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from services.retrieval import ranking, variety
-from services.retrieval.codes import Named, held, named
+from services.retrieval.codes import held, named
 from services.retrieval.language import query_languages, spoken
 from services.retrieval.ranking import Fitness, Fusion
 from services.retrieval.routing import Routed, Router
@@ -19,10 +19,9 @@ from services.retrieval.store import (
     Hit,
     Mode,
     Query,
+    QueryVectors,
     Reader,
-    SparseTerms,
     Store,
-    TokenMatrix,
 )
 from services.runtime import context
 from services.runtime.errors import DependencyFailed, ModelMismatch, ServiceError
@@ -35,16 +34,6 @@ _PAUSE_SECONDS = 1.0
 _ROOM_FOR_CODES = 3
 # What a search keeps back of the caller's time to answer with.
 _RESERVE_SECONDS = 0.02
-
-
-@dataclass(frozen=True)
-class QueryVectors:
-    """A query as the embedding service sees it. Vectors of different models do not compare."""
-
-    model: str
-    dense: Sequence[float]
-    sparse: SparseTerms
-    tokens: TokenMatrix | None
 
 
 class Embedder(Protocol):
@@ -96,12 +85,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A hit in its final place. `fused` is the first stage's score; `rerank` is 0 where the reranker did not see it."""
+    """A hit in its final place. `fused` is the first stage's score; `rerank` is 0 where the reranker did not see it.
+
+    `held`: what the passage holds of what the query names exactly, see codes.held.
+    """
 
     hit: Hit
     score: float
     fused: float = 0.0
     rerank: float = 0.0
+    held: tuple[int, int] = (0, 0)
 
 
 @dataclass
@@ -149,32 +142,58 @@ class Searcher:
     async def search(self, reader: Reader, request: Request) -> Result:
         """Raises NotFound (collection), ModelMismatch and DependencyFailed (embedding, store)."""
         result = Result()
+        embedded: QueryVectors | None = None
         if request.route and self._router is not None:
+            embedded = await self._embedded_once(reader, request, result)
             with _timed(result, "route"):
-                result.routed = await self._router.route(reader, request.query, request.filter.collections)
+                names = request.filter.collections
+                result.routed = await self._router.route(reader, request.query, names, embedded)
             chosen = [one.name for one in result.routed if one.chosen]
             if not chosen:
                 return result
             request = replace(request, filter=replace(request.filter, collections=chosen))
-        wanted = named(request.query)
-        ranked = await self._found(reader, request, wanted, result)
-        result.passages = _best(ranked, request, wanted)
+        ranked = await self._found(reader, request, embedded, result)
+        result.passages = _best(ranked, request)
         return result
 
-    async def _found(self, reader: Reader, request: Request, wanted: Named, result: Result) -> list[Ranked]:
+    async def _embedded_once(self, reader: Reader, request: Request, result: Result) -> QueryVectors | None:
+        """The query for routing and search alike. None where the collections are of several models, or of none."""
+        models = await self._store.models(reader, request.filter.collections)
+        searches = await self._searches(request, models)
+        if len(searches) != 1:
+            return None
+        [(_, embedder, _)] = searches
+        return await self._embed(reader, request, embedder, result)
+
+    async def _embed(self, reader: Reader, request: Request, embedder: Embedder, result: Result) -> QueryVectors:
+        late = request.rerank and self._reranker is None
+        with _timed(result, "embed"):
+            known = [request.filter.language] if request.filter.language else []
+            known = known or await self._store.languages(reader, request.filter.collections)
+            languages = query_languages(request.query, known)
+            return await embedder.embed_query(request.query, languages, with_tokens=late)
+
+    async def _found(
+        self, reader: Reader, request: Request, embedded: QueryVectors | None, result: Result
+    ) -> list[Ranked]:
         """Candidates of all models. Looks again when a collection moved to another one meanwhile."""
         names = request.filter.collections
         models = await self._store.models(reader, names)
         while True:
             searches = await self._searches(request, models)
             found = await asyncio.gather(
-                *(self._ranked(reader, one, embedder, wanted, result) for embedder, one in searches)
+                *(
+                    self._ranked(
+                        reader, one, embedder, embedded if embedded and embedded.model == model else None, result
+                    )
+                    for model, embedder, one in searches
+                )
             )
             before, models = models, await self._store.models(reader, names)
             if models == before:
                 return [one for part in found for one in part]
 
-    async def _searches(self, request: Request, models: Mapping[str, str]) -> list[tuple[Embedder, Request]]:
+    async def _searches(self, request: Request, models: Mapping[str, str]) -> list[tuple[str, Embedder, Request]]:
         """One search a model: vectors of different models do not compare. Raises ModelMismatch."""
         by_model: dict[str, list[str]] = {}
         for name, model in models.items():
@@ -183,24 +202,20 @@ class Searcher:
         if not by_model:
             return []
         served = await self._embedders.by_model()
-        searches: list[tuple[Embedder, Request]] = []
+        searches: list[tuple[str, Embedder, Request]] = []
         for model, names in sorted(by_model.items()):
             if model not in served:
                 raise _mismatch(names[0], model, served)
             # One model for everything needs no condition on the collection.
             part = request.filter.collections if len(by_model) == 1 else names
-            searches.append((served[model], replace(request, filter=replace(request.filter, collections=part))))
+            searches.append((model, served[model], replace(request, filter=replace(request.filter, collections=part))))
         return searches
 
     async def _ranked(
-        self, reader: Reader, request: Request, embedder: Embedder, wanted: Named, result: Result
+        self, reader: Reader, request: Request, embedder: Embedder, embedded: QueryVectors | None, result: Result
     ) -> list[Ranked]:
-        late = request.rerank and self._reranker is None
-        with _timed(result, "embed"):
-            known = [request.filter.language] if request.filter.language else []
-            known = known or await self._store.languages(reader, request.filter.collections)
-            languages = query_languages(request.query, known)
-            vectors = await embedder.embed_query(request.query, languages, with_tokens=late)
+        wanted = named(request.query)
+        vectors = embedded or await self._embed(reader, request, embedder, result)
         with _timed(result, "search"):
             limit = max(request.top_k, LEG_LIMIT * (_ROOM_FOR_CODES if wanted else 1))
             query = Query(
@@ -217,8 +232,10 @@ class Searcher:
             return []
         fitness = await _fitness(request.query, embedder)
         first = ranking.fused(hits, request.mode, request.fusion or self._fusion, fitness)
-        ranked = [Ranked(hit, score, score) for hit, score in zip(hits, first, strict=True)]
-        ranked.sort(key=lambda one: (_negative(held(wanted, one.hit.chunk)), -one.score, one.hit.chunk.chunk_id))
+        ranked = [
+            Ranked(hit, score, score, held=held(wanted, hit.chunk)) for hit, score in zip(hits, first, strict=True)
+        ]
+        ranked.sort(key=_order)
         if request.rerank:
             with _timed(result, "rerank"):
                 ranked = await self._reranked(reader, request, vectors, ranked, fitness, result)
@@ -277,13 +294,12 @@ class Searcher:
         return self._rerank_seconds if left is None else max(0.0, min(self._rerank_seconds, left - _RESERVE_SECONDS))
 
 
-def _best(ranked: list[Ranked], request: Request, wanted: Named) -> list[Ranked]:
+def _best(ranked: list[Ranked], request: Request) -> list[Ranked]:
     """The `top_k` that come back."""
     if request.score_threshold is not None:
         least = request.score_threshold
         ranked = [one for one in ranked if _leg_score(one.hit, request.mode) >= least]
-    # Equal scores come in the same order each time.
-    ranked.sort(key=lambda one: (_negative(held(wanted, one.hit.chunk)), -one.score, one.hit.chunk.chunk_id))
+    ranked.sort(key=_order)
     ranked = variety.limited(variety.first_of_each_parent(ranked), request.max_per_document)
     if request.diversity > 0:
         return variety.diverse(ranked, request.diversity, request.top_k)
@@ -294,8 +310,10 @@ def _leg_score(hit: Hit, mode: Mode) -> float:
     return hit.sparse if mode is Mode.SPARSE else hit.dense
 
 
-def _negative(counts: tuple[int, int]) -> tuple[int, int]:
-    return -counts[0], -counts[1]
+def _order(one: Ranked) -> tuple[int, int, float, str]:
+    """What is named exactly comes first. Equal scores come in the same order each time."""
+    codes, clauses = one.held
+    return -codes, -clauses, -one.score, one.hit.chunk.chunk_id
 
 
 async def _fitness(query: str, embedder: Embedder) -> Fitness:

@@ -49,6 +49,16 @@ class TokenMatrix:
 
 
 @dataclass(frozen=True)
+class QueryVectors:
+    """A query as the embedding service sees it. Vectors of different models do not compare."""
+
+    model: str
+    dense: Sequence[float]
+    sparse: SparseTerms
+    tokens: TokenMatrix | None
+
+
+@dataclass(frozen=True)
 class SuspiciousSpan:
     """`text[start:end]` of a chunk seems to give orders to a model. `kind` and `score`, 0 to 1, are the scan's."""
 

@@ -94,6 +94,22 @@ async def test_a_search_and_a_document_share_their_terms():
     assert set(sparse[0].values) == {1.0}
 
 
+async def test_a_search_in_two_languages_has_the_terms_of_both_and_one_vector():
+    act_as("acme")
+
+    async def embedded(**languages):
+        request = pb.EmbedRequest(texts=["penalizaciones penalties"], input_type=QUERY, with_sparse=True, **languages)
+        return (await stub.Embed(request)).embeddings
+
+    async with service() as channel:
+        stub = rpc.EmbeddingServiceStub(channel)
+        [both] = await embedded(language="es", other_languages=["en", "es"])
+        [spanish], [english] = await embedded(language="es"), await embedded(language="en")
+    terms = list(both.sparse.indices)
+    assert set(terms) == {*spanish.sparse.indices, *english.sparse.indices} != set(spanish.sparse.indices)
+    assert len(terms) == len(set(terms)) == len(both.sparse.values)
+
+
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
@@ -105,6 +121,8 @@ async def test_a_search_and_a_document_share_their_terms():
         (pb.EmbedRequest(texts=["a", "\u200b \ufeff"], input_type=DOCUMENT), "texts[1]"),
         (pb.EmbedRequest(texts=["a"]), "input_type"),
         (pb.EmbedRequest(texts=["a"], input_type=QUERY, language="spanish"), "language"),
+        (pb.EmbedRequest(texts=["a"], input_type=QUERY, other_languages=["en", "xx1"]), "other_languages[1]"),
+        (pb.EmbedRequest(texts=["a"], input_type=DOCUMENT, other_languages=["en"]), "other_languages"),
     ],
 )
 async def test_a_malformed_request_is_refused_with_its_field(request_, field):

@@ -1,12 +1,13 @@
 """Which collections a query is about."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from services.retrieval.memory_store import MemoryStore
 from services.retrieval.routing import Router
-from services.retrieval.store import Collection, Reader
+from services.retrieval.store import Collection, QueryVectors, Reader, SparseTerms
 from services.runtime.errors import NotFound
 
 ACME = Reader("acme")
@@ -18,6 +19,9 @@ class AxisEmbedder:
 
     def __init__(self):
         self.texts = []
+
+    async def model(self):
+        return "m"
 
     async def query_vector(self, text):
         return tuple(float(part) for part in text.split())
@@ -81,3 +85,11 @@ async def test_descriptions_are_embedded_once():
 async def test_the_best_comes_first():
     route, _, _ = await router()
     assert [one.name for one in await route.route(ACME, "0.2 0.9 0.1", ())] == ["policies", "contracts"]
+
+
+async def test_a_query_that_is_embedded_already_is_not_embedded_again_but_for_another_model():
+    route, _, _ = await router()
+    ours = QueryVectors("m", (0.9, 0.1, 0.1), SparseTerms((), ()), None)
+    assert [one.name for one in await route.route(ACME, "not a vector", (), ours) if one.chosen] == ["contracts"]
+    theirs = replace(ours, model="another")
+    assert [one.name for one in await route.route(ACME, "0.1 0.9 0.1", (), theirs) if one.chosen] == ["policies"]

@@ -7,8 +7,19 @@ import pytest
 
 from services.retrieval.memory_store import MemoryStore
 from services.retrieval.ranking import Fusion
-from services.retrieval.search import QueryVectors, Request, Searcher
-from services.retrieval.store import Collection, Document, Filter, Mode, NewChunk, Reader, SparseTerms, TokenMatrix
+from services.retrieval.routing import Router
+from services.retrieval.search import Request, Searcher
+from services.retrieval.store import (
+    Collection,
+    Document,
+    Filter,
+    Mode,
+    NewChunk,
+    QueryVectors,
+    Reader,
+    SparseTerms,
+    TokenMatrix,
+)
 from services.runtime.errors import DependencyFailed, ModelMismatch, NotFound, Overloaded
 
 ACME = Reader("acme", ("*",))
@@ -244,3 +255,38 @@ async def test_closed_documents_are_not_found():
     assert "hr" in (await texts(search, Reader("acme", ("hr",))))[0]
     assert "hr" not in (await texts(search, Reader("acme", ("sales",))))[0]
     assert "hr" not in (await texts(search, Reader("acme")))[0]
+
+
+class DescribedEmbedder(FixedEmbedder):
+    """Can be asked by a router too."""
+
+    def __init__(self):
+        super().__init__()
+        self.routed = []
+
+    async def query_vector(self, text):
+        self.routed.append(text)
+        return [1.0, 0.0]
+
+    async def document_vectors(self, texts):
+        return [[1.0, 0.0] if text.startswith("docs") else [0.0, 1.0 - 0.1 * (n % 3)] for n, text in enumerate(texts)]
+
+
+async def test_a_routed_query_is_embedded_once():
+    store, embedder = MemoryStore(), DescribedEmbedder()
+    await store.put_collection(ACME, Collection("docs", "what it holds"))
+    await put(store, Document("d", "docs", "m", language="es"), [NewChunk("a", [1.0, 0.0], SparseTerms([1], [1.0]))])
+
+    class Asked:
+        """The embedder as a router asks it."""
+
+        query_vector, document_vectors = embedder.query_vector, embedder.document_vectors
+
+        async def model(self):
+            return "m"
+
+    search = Searcher(store, Served(embedder), None, router=Router(store, Asked()))
+    result = await search.search(ACME, Request("query", route=True))
+    assert [one.hit.chunk.text for one in result.passages] == ["a"]
+    assert [one.name for one in result.routed if one.chosen] == ["docs"]
+    assert (len(embedder.asked), embedder.routed) == (1, [])
