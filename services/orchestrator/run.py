@@ -145,20 +145,28 @@ class Run:
         """The tools as the model sees them."""
         return [tool.spec for tool in self.tools.toolset.tools.values()]
 
+    def offered(self, *, with_tools: bool) -> Sequence[ToolSpec]:
+        """The tools that the next turn reads of, whether or not it may call them.
+
+        They stay where an earlier turn read them: the prompt begins as before, and is not read anew. An only turn that
+        may not call any need not read thousands of tokens about them.
+        """
+        return self.specs if with_tools or self.iterations else ()
+
     @cached_property
     def _described(self) -> int:
         return described(self.specs)
 
-    def prompt_tokens(self) -> int:
+    def prompt_tokens(self, *, with_tools: bool) -> int:
         """What the next turn has to read."""
-        return self.transcript.tokens(self._described)
+        return self.transcript.tokens(self._described if self.offered(with_tools=with_tools) else 0)
 
     def sampling(self, *, with_tools: bool) -> Sampling:
         """How the next turn is sampled: as asked, and within the tokens that are left. `max_tokens` 0 is no room.
 
         With tools what it reads is read once more after it, by the last turn.
         """
-        asked, needed = replace(self.task.sampling, may_call=with_tools), self.prompt_tokens()
+        asked, needed = replace(self.task.sampling, may_call=with_tools), self.prompt_tokens(with_tools=with_tools)
         if not with_tools:
             return self.within_budget(asked, needed)
         short = asked if self.found else replace(asked, max_tokens=max(asked.max_tokens, _MIN_TOOL_TURN_TOKENS))

@@ -21,12 +21,11 @@ async def think(model: Model, run: Run, *, with_tools: bool) -> AsyncGenerator[E
     if not sampling.max_tokens:
         run.end_early("tokens")
         return
+    offered, prompt, written = run.offered(with_tools=with_tools), run.prompt_tokens(with_tools=with_tools), 0
     run.begin_turn()
-    prompt, written = run.prompt_tokens(), 0
     with run.budget.holding(prompt + sampling.max_tokens):
         try:
-            # The tools stand in the prompt even where none may be called: it begins as before, and is not read anew.
-            async with aclosing(model.stream(run.messages, run.specs, sampling)) as stream:
+            async with aclosing(model.stream(run.messages, offered, sampling)) as stream:
                 while not run.turn_is_over:
                     # An answer that is being shown may use the time that is kept for the last turn.
                     end = run.tools_end if with_tools and not run.broken_off else run.ends

@@ -270,12 +270,21 @@ async def test_what_tools_and_checks_spend_is_spent():
 
 async def test_the_prompt_is_as_large_as_the_model_says_and_grows_by_what_is_added():
     run = begun()
-    estimate = run.prompt_tokens()
+    estimate = run.prompt_tokens(with_tools=True)
     run.begin_turn()
     list(run.take(Turn("", [SEARCH], Usage(5_000, 10)), live=False, final=True))
-    assert run.prompt_tokens() == 5_000 > estimate
+    assert run.prompt_tokens(with_tools=True) == 5_000 > estimate
     run.messages.append(Message("user", "x" * 400))
-    assert run.prompt_tokens() == 5_104
+    assert run.prompt_tokens(with_tools=True) == 5_104
+
+
+async def test_an_only_turn_that_may_call_nothing_reads_of_no_tool_and_a_later_one_as_before():
+    run = begun()
+    assert not run.offered(with_tools=False)
+    assert run.prompt_tokens(with_tools=False) < run.prompt_tokens(with_tools=True)
+    assert run.offered(with_tools=True) == run.specs != ()
+    run.begin_turn()
+    assert run.offered(with_tools=False) == run.specs
 
 
 class Clock:
