@@ -55,6 +55,7 @@ class _Job:
     head: completion.Head
     prompt_tokens: int
     stream: AsyncGenerator[tuple[Generation, list[Piece]]]
+    paced: bool
 
 
 def build_app(settings: Settings) -> FastAPI:
@@ -100,7 +101,8 @@ def build_app(settings: Settings) -> FastAPI:
 
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        job = _accept(await _read(request), settings, engine)
+        arrived = asyncio.get_running_loop().time()
+        job = _accept(await _read(request), settings, engine, arrived)
         if job.request.stream:
             return await _streamed(job, request)
         return await _whole(job, request)
@@ -125,7 +127,7 @@ async def _read(request: Request) -> ChatRequest:
         raise Refused(400, "BadRequestError", message, field) from None
 
 
-def _accept(request: ChatRequest, settings: Settings, engine: Engine) -> _Job:
+def _accept(request: ChatRequest, settings: Settings, engine: Engine, arrived: float) -> _Job:
     """Checks what the form cannot, and sets the work up."""
     if request.model and request.model != settings.model_name:
         raise Refused(404, "NotFoundError", f"The model `{request.model[:200]}` does not exist.", "model")
@@ -151,7 +153,8 @@ def _accept(request: ChatRequest, settings: Settings, engine: Engine) -> _Job:
         return generate(reply, max_tokens=limit, stops=request.stops, named=choice.mode == "named")
 
     head = completion.Head(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), settings.model_name)
-    return _Job(request, head, prompt_tokens, engine.run(prompt_tokens, conversation.turn, work))
+    stream = engine.run(prompt_tokens, conversation.turn, work, arrived)
+    return _Job(request, head, prompt_tokens, stream, settings.latency_profile != "instant")
 
 
 def _prompt_tokens(request: ChatRequest) -> int:
@@ -212,9 +215,9 @@ async def _streamed(job: _Job, request: Request) -> Response:
     async def events() -> AsyncIterator[bytes]:
         async with aclosing(job.stream) as stream:
             generation, pieces = first
-            yield completion.opening(job.head) + completion.deltas(job.head, pieces)
+            yield completion.opening(job.head) + completion.deltas(job.head, pieces, paced=job.paced)
             async for _, pieces in stream:
-                yield completion.deltas(job.head, pieces)
+                yield completion.deltas(job.head, pieces, paced=job.paced)
             for event in completion.closing(job.head, generation, job.prompt_tokens, include_usage=include_usage):
                 yield event
 

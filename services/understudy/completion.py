@@ -11,6 +11,8 @@ from services.understudy.generation import Generation, Piece
 FINGERPRINT = "sabueso-understudy"
 # An event costs its readers more than its text: of pieces that leave together, those after the first few share events.
 _SINGLE_EVENTS, _EVENT_TOKENS = 12, 8
+# Hardware that takes 10 ms and more for a token sends an event each; where a token takes one, a step of several does.
+_STEPPED_EVENTS = 1
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,18 @@ def opening(head: Head) -> bytes:
     return _event(head, {"role": "assistant", "content": ""})
 
 
-def deltas(head: Head, pieces: Sequence[Piece]) -> bytes:
-    """Events of pieces that are sent together. If they are many they share some, as vLLM's do when its client lags."""
-    return b"".join(_event(head, _delta(piece)) for piece in _joined(pieces))
+def deltas(head: Head, pieces: Sequence[Piece], *, paced: bool = False) -> bytes:
+    """Events of pieces that are sent together. If they are many they share some, as vLLM's do when its client lags.
+
+    `paced`: the pieces are those of one step of a latency profile.
+    """
+    alone = _STEPPED_EVENTS if paced else _SINGLE_EVENTS
+    return b"".join(_event(head, _delta(piece)) for piece in _joined(pieces, alone))
 
 
-def _joined(pieces: Sequence[Piece]) -> list[Piece]:
-    joined = list(pieces[:_SINGLE_EVENTS])
-    for piece in pieces[_SINGLE_EVENTS:]:
+def _joined(pieces: Sequence[Piece], alone: int) -> list[Piece]:
+    joined = list(pieces[:alone])
+    for piece in pieces[alone:]:
         last = joined[-1]
         # The piece that opens a call has no text and an event of its own.
         if piece.text and last.text and last.call == piece.call and last.tokens < _EVENT_TOKENS:

@@ -11,6 +11,8 @@ from services.runtime.expressions.dates import date_ranges
 from services.runtime.expressions.quantities import comparisons
 from services.understudy.words import content, fold
 
+# What the ids of our own tool calls begin with, as vLLM's do.
+CALL_ID = "chatcmpl-tool-"
 # What an agent puts after a question that leans on what was found before it.
 _GIVEN = re.compile(r"\s*<earlier_steps>(?P<found>.*)</earlier_steps>\s*$", re.DOTALL)
 _TOOLS = re.compile(r"<tools>(?P<lines>.*?)</tools>", re.DOTALL)
@@ -40,8 +42,9 @@ class Call:
 class Conversation:
     """One turn. `rounds` are the calls of each assistant message since the question, `results` (tool, content).
 
-    `given`: what was found before the question was asked, which it may lean on; untrusted text. `described`: tools that
-    a system message tells of, for agents that have their calls written as JSON.
+    `turn`: how many of the model's own are behind it. `given`: what was found before the question was asked, which it
+    may lean on; untrusted text. `described`: tools that a system message tells of, for agents that have their calls
+    written as JSON.
     """
 
     question: str
@@ -101,10 +104,15 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
         earlier=messages[asked[-2]].text if len(asked) > 1 else "",
         rounds=rounds,
         results=results,
-        turn=sum(message.role == "assistant" for message in after),
+        turn=sum(message.role == "assistant" and _is_own(message) for message in after),
         given=given["found"] if given else "",
         described=tuple(tool for message in messages if message.role == "system" for tool in _described(message.text)),
     )
+
+
+def _is_own(message: Message) -> bool:
+    """Whether a turn of ours said it. Calls that an application decides on cost the model no turn, and have its ids."""
+    return not message.calls or any(call_id.startswith(CALL_ID) for call_id, _ in message.calls)
 
 
 def _described(text: str) -> list[Tool]:

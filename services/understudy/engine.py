@@ -55,22 +55,24 @@ class Engine:
         self._metrics.kv_cache_usage.set(self._running / self._max_running)
 
     async def run(
-        self, prompt_tokens: int, turn: int, work: Callable[[], Generation]
+        self, prompt_tokens: int, turn: int, work: Callable[[], Generation], arrived: float
     ) -> AsyncGenerator[tuple[Generation, list[Piece]]]:
         """Yields the pieces of `work()` when they are due, against one schedule, so that delays do not add up.
 
-        The work counts towards the time to the first token. Raises what `work` raises, and QueueFull.
+        The time to the first token counts from when the request `arrived`, by the loop's clock, and beyond it by the
+        time in the queue: reading the request and the work are part of it. Raises what `work` raises, and QueueFull.
         """
         loop = asyncio.get_running_loop()
-        arrived = loop.time()
+        queued = loop.time()
         reason = "abort"
         try:
             async with self._place():
                 started = loop.time()
-                self._metrics.queue_time.observe(started - arrived)
+                self._metrics.queue_time.observe(started - queued)
                 self._metrics.prompt_tokens.inc(prompt_tokens)
                 generation = work()
-                first_due = started + self._profile.time_to_first_token(prompt_tokens, turn)
+                waited = started - queued
+                first_due = arrived + waited + self._profile.time_to_first_token(prompt_tokens, turn)
                 await asyncio.sleep(max(0.0, first_due - loop.time()))
                 first = loop.time()
                 self._metrics.time_to_first_token.observe(first - arrived)

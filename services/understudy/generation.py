@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from services.understudy.conversation import CALL_ID
 from services.understudy.reply import Reply
 from services.understudy.tokens import count_tokens
 
@@ -78,7 +79,7 @@ def _pieces(reply: Reply) -> Iterator[Piece]:
     for match in _WORDS.finditer(reply.text):
         yield Piece(match[0], max(1, count_tokens(match[0])))
     for index, call in enumerate(reply.calls):
-        call_id = f"chatcmpl-tool-{uuid.uuid4().hex}"
+        call_id = f"{CALL_ID}{uuid.uuid4().hex}"
         yield Piece("", max(1, count_tokens(call.name)), index, call_id, call.name)
         for start in range(0, len(call.arguments), _ARGUMENT_CHARS):
             text = call.arguments[start : start + _ARGUMENT_CHARS]

@@ -11,6 +11,7 @@ The figures are the source material's for Llama-3.1-70B FP8, by number of H100 (
   said to take 300 ms in all, of which 20 ms are the search.
 - Two (`h100-tp2`). First token 250 ms, 300 ms at 8k, 280 and 295 ms in the second and third turn; tokens as much slower
   as the first one.
+- What is due within 10 ms comes in one event, as from hardware that needs about as long for a token.
 - `instant`: everything at once, for tests of anything but time.
 """
 
@@ -28,7 +29,10 @@ class Profile:
     scale: float
 
     def time_to_first_token(self, prompt_tokens: int, turn: int) -> float:
-        """Seconds from the start of the work. `turn` counts the model's earlier turns for the same question."""
+        """Seconds from the arrival, without those in the queue.
+
+        `turn` counts the model's earlier turns for the same question.
+        """
         slope = (self.first_token_at_8k - self.first_token) / 4096
         by_length = self.first_token + slope * max(0, prompt_tokens - 4096)
         by_turn = (self.first_token, self.second_turn, self.third_turn)[min(turn, 2)]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.understudy.completion import Head, deltas
-from services.understudy.conversation import Call
-from services.understudy.generation import generate
+from services.understudy.conversation import Call, Message, read_conversation
+from services.understudy.generation import Piece, generate
 from services.understudy.json_filler import CannotFill, fill
 from services.understudy.latency import PROFILES
 from services.understudy.reply import Reply
@@ -134,3 +134,22 @@ def test_events_that_are_sent_together_are_fewer_but_say_the_same(text, in_call)
 def test_a_long_answer_is_sent_in_fewer_events_than_words():
     pieces = generate(Reply("word " * 200), max_tokens=10_000).pieces
     assert deltas(Head("x", 1, "m"), pieces).count(b"data: ") < 50
+
+
+def test_what_leaves_in_one_step_of_a_profile_is_one_event():
+    pieces = [Piece(f"w{n} ", 1) for n in range(6)]
+    assert deltas(Head("x", 1, "m"), pieces).count(b"data: ") == 6
+    paced = deltas(Head("x", 1, "m"), pieces, paced=True)
+    assert paced.count(b"data: ") == 1
+    assert b"w0 w1 w2 w3 w4 w5 " in paced
+
+
+def test_calls_that_an_application_decided_on_are_no_turn_of_the_model():
+    def turn(*call_ids):
+        calls = [(one, Call("vector_search", "{}")) for one in call_ids]
+        results = [Message("tool", "{}", call_id=one) for one in call_ids]
+        question = Message("user", "What is the deadline?")
+        return read_conversation([question, Message("assistant", "", tuple(calls)), *results]).turn
+
+    own = generate(Reply("", (Call("vector_search", "{}"),)), max_tokens=100).calls()[0][0]
+    assert (turn("call_1"), turn(own), turn("call_1", own)) == (0, 1, 1)
