@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import logging
 import signal
 import socket
@@ -40,7 +39,7 @@ from services.gateway.telemetry import access_log
 from services.gateway.telemetry.bad_requests import Http
 from services.gateway.telemetry.choices import Telemetry
 from services.gateway.telemetry.log_lines import buffer
-from services.runtime import telemetry
+from services.runtime import garbage, telemetry
 from services.runtime.identity import Signer
 from services.runtime.settings import checked
 from services.runtime.tenants import TenantDirectory
@@ -51,9 +50,6 @@ log = logging.getLogger(__name__)
 _FAREWELL_SECONDS = 5.0
 # Longer than the idle time of the usual load balancers, so that it is never us who close a connection in use.
 _IDLE_SECONDS = 75
-# A few requests at work are as many as Python's collector waits for by default, and it would look at them again and
-# again: 5 % of all work. They leave nothing that only it could find.
-_NEW_OBJECTS = 10_000
 
 
 @dataclass(frozen=True)
@@ -223,6 +219,7 @@ async def _serve_until(stop: asyncio.Event, gateway: Gateway, settings: Settings
     server = http_server(gateway.app, settings.shutdown_grace_seconds + _FAREWELL_SECONDS)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
+    garbage.settle()
     log.info("serving", extra={"port": settings.port})
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if not serving.done():
@@ -250,7 +247,6 @@ def listen(host: str, port: int) -> socket.socket:
 
 def main() -> None:
     """Entry point of the process."""
-    gc.set_threshold(_NEW_OBJECTS)
     uvloop.run(serve(Settings.read()))
 
 

@@ -19,7 +19,7 @@ from grpc_reflection.v1alpha import reflection
 from grpc_status import rpc_status
 from opentelemetry import propagate, trace
 
-from services.runtime import context, errors, telemetry
+from services.runtime import context, errors, garbage, telemetry
 from services.runtime.identity import METADATA_KEY, Signer
 from services.runtime.settings import ServerSettings, checked
 
@@ -225,6 +225,7 @@ async def _warm_up(health_servicer: health.aio.HealthServicer, served: Sequence[
     for one in served:
         if one.warm_up is not None:
             await one.warm_up()
+    garbage.settle()
     await set_health(health_servicer, served, True)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Generator
 import uvicorn
 import uvloop
 
-from services.runtime import telemetry
+from services.runtime import garbage, telemetry
 from services.understudy.app import build_app
 from services.understudy.config import Settings
 from services.understudy.warming import warm_up
@@ -63,6 +63,7 @@ async def serve(settings: Settings) -> None:
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, setattr, server, "should_exit", True)
     with listen(settings) as listener:
+        garbage.settle()
         log.info("serving", extra={"port": listener.getsockname()[1], "latency_profile": settings.latency_profile})
         await server.serve(sockets=[listener])
 

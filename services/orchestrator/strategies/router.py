@@ -13,8 +13,8 @@ from services.orchestrator.strategies.react import synthesise
 from services.orchestrator.strategies.strategy import Strategy
 from services.orchestrator.turns import act
 
-# A route is no better for being waited for.
-_MOST_SECONDS = 1.0
+# As long as a search would wait: while embedding is busy a route still costs less than a turn of the model.
+_MOST_SECONDS = 5.0
 
 
 async def route_of(run: Run, router: Router) -> Route:
