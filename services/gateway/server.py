@@ -41,6 +41,7 @@ from services.gateway.telemetry.choices import Telemetry
 from services.gateway.telemetry.log_lines import buffer
 from services.runtime import garbage, telemetry
 from services.runtime.identity import Signer
+from services.runtime.listening import address_of
 from services.runtime.settings import checked
 from services.runtime.tenants import TenantDirectory
 
@@ -234,9 +235,9 @@ async def _serve_until(stop: asyncio.Event, gateway: Gateway, settings: Settings
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; `[::]` takes IPv4 too, and where there is no IPv6, IPv4 alone. Raises OSError."""
-    host = host.strip("[]")
-    if ":" not in host or not socket.has_dualstack_ipv6():
-        listener = socket.create_server(("0.0.0.0" if host == "::" else host, port), backlog=2048)
+    host = address_of(host)
+    if ":" not in host:
+        listener = socket.create_server((host, port), backlog=2048)
     else:
         listener = socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=host == "::", backlog=2048)
     # Connections inherit it. Event loops set it only on sockets that name their protocol, which accepted ones do not;

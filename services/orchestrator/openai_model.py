@@ -184,7 +184,7 @@ def _raise_known(error: openai.OpenAIError | ValueError | RecursionError) -> NoR
     log.warning("a model turn failed", extra={"error": type(error).__name__, "status": status})
     if isinstance(error, openai.RateLimitError):
         retry_after = error.response.headers.get("retry-after", "")
-        wait = timedelta(seconds=int(retry_after)) if retry_after.isdigit() else None
+        wait = timedelta(seconds=int(retry_after)) if retry_after.isdecimal() else None
         raise LimitExceeded(
             "The model's limit for this tenant is used up.", setting="model", retry_after=wait
         ) from None

@@ -101,7 +101,7 @@ def _token(sql: str, at: int) -> Token:
         return Token(Kind.QUOTED, found[0][1:-1].replace('""', '"'), at, found.end())
     if char == "$":
         return _dollar(sql, at)
-    if char.isdigit() or (char == "." and following.isdigit()):
+    if char.isdigit() or (char == "." and following.isascii() and following.isdigit()):
         return _number(sql, at)
     if word := _WORD.match(sql, at):
         return _word(sql, word)

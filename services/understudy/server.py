@@ -11,6 +11,7 @@ import uvicorn
 import uvloop
 
 from services.runtime import garbage, telemetry
+from services.runtime.listening import address_of
 from services.understudy.app import build_app
 from services.understudy.config import Settings
 from services.understudy.warming import warm_up
@@ -44,10 +45,8 @@ def build(settings: Settings) -> uvicorn.Server:
 
 def listen(settings: Settings) -> socket.socket:
     """A listening socket. `[::]` takes IPv4 too. Ends the process with status 69 when the port is taken."""
-    host = settings.host.strip("[]")
+    host = address_of(settings.host)
     try:
-        if host == "::" and not socket.has_dualstack_ipv6():
-            host = "0.0.0.0"
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, settings.port), family=family, backlog=2048, dualstack_ipv6=host == "::")
     except OSError:

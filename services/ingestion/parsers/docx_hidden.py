@@ -35,7 +35,7 @@ def _is_unseen(run: Any, paragraph: Any) -> bool:
             return True
     size = properties.find(qn("w:sz"))
     value = size.get(qn("w:val")) if size is not None else None
-    if value and value.isdigit() and int(value) <= _LEAST_HALF_POINTS:
+    if value and value.isdecimal() and int(value) <= _LEAST_HALF_POINTS:
         return True
     colour = properties.find(qn("w:color"))
     white = colour is not None and (colour.get(qn("w:val")) or "").upper() == _WHITE

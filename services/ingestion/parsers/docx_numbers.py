@@ -93,7 +93,7 @@ def _value(element: Any, name: str, *, own: bool = False) -> str:
 
 def _number(element: Any, name: str, default: int) -> int:
     value = _value(element, name)
-    return int(value) if value.lstrip("-").isdigit() else default
+    return int(value) if value.lstrip("-").isdecimal() else default
 
 
 def _written(value: int, format_: str) -> str:

@@ -79,4 +79,4 @@ def _named(element: Any) -> str:
 def _outline_level(element: Any) -> int:
     outline = element.find(f"{qn('w:pPr')}/{qn('w:outlineLvl')}")
     value = outline.get(qn("w:val")) if outline is not None else None
-    return int(value) + 2 if value and value.isdigit() and int(value) < 6 else 0
+    return int(value) + 2 if value and value.isdecimal() and int(value) < 6 else 0

@@ -179,7 +179,7 @@ def _inner(element: Any, name: str) -> list[Any]:
 
 def _count(element: Any) -> int:
     value = element.get(qn("w:val")) if element is not None else None
-    return min(int(value), _MOST_COLUMNS) if value and value.isdigit() else 0
+    return min(int(value), _MOST_COLUMNS) if value and value.isdecimal() else 0
 
 
 def _cell_text(cell: Any, lines: list[Line], depth: int) -> str:

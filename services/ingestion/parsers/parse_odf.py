@@ -51,7 +51,7 @@ class _Walk:
             match name_of(child):
                 case "h":
                     level = attribute(child, "outline-level")
-                    self.outline.heading(1 + int(level) if level.isdigit() else 2, _text(child))
+                    self.outline.heading(1 + int(level) if level.isdecimal() else 2, _text(child))
                 case "p":
                     self._paragraph(child, depth, listed)
                 case "list":
@@ -118,7 +118,7 @@ def _collect(element: Any, parts: list[str]) -> None:
                 parts.append("\n")
             case "s":
                 count = attribute(child, "c")
-                parts.append(" " * (min(int(count), _MOST_SPACES) if count.isdigit() else 1))
+                parts.append(" " * (min(int(count), _MOST_SPACES) if count.isdecimal() else 1))
             case "note" | "annotation" | "text-box" | "page-number" | "":
                 pass
             case _:
@@ -136,6 +136,6 @@ def _rows(element: Any) -> list[list[str]]:
             if name_of(cell) in ("table-cell", "covered-table-cell"):
                 text = " ".join(text for one in cell.iter() if name_of(one) in ("p", "h") and (text := _text(one)))
                 count = attribute(cell, "number-columns-repeated")
-                cells += [text] * (min(int(count), _MOST_REPEATED) if count.isdigit() else 1)
+                cells += [text] * (min(int(count), _MOST_REPEATED) if count.isdecimal() else 1)
         rows.append(cells)
     return rows

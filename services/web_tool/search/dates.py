@@ -77,7 +77,7 @@ def _relative(text: str, today: date) -> date | None:
     if not found or not (text.startswith("hace ") or text.endswith((" ago", " atras"))):
         return None
     number, unit = found.groups()
-    count = int(number) if number.isdigit() else _NUMBERS.get(number, 0)
+    count = int(number) if number.isdecimal() else _NUMBERS.get(number, 0)
     days = next((_UNITS[one] for one in (unit, unit.removesuffix("s"), unit.removesuffix("es")) if one in _UNITS), None)
     if days is None or not count:
         return None

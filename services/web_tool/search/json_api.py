@@ -127,7 +127,7 @@ def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
     text = headers.get("retry-after", "").strip()
     try:
         if text:
-            wait = timedelta(seconds=float(text)) if text[0].isdigit() else parsedate_to_datetime(text) - _now()
+            wait = timedelta(seconds=float(text)) if text[0].isdecimal() else parsedate_to_datetime(text) - _now()
         else:
             pairs = zip(
                 headers.get("x-ratelimit-remaining", "").split(","),

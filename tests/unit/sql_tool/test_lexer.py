@@ -1,7 +1,7 @@
 """Tokens as PostgreSQL sees them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from services.runtime.errors import NotPermitted, SqlError
@@ -54,6 +54,8 @@ def test_only_ascii_letters_are_folded():
 
 
 @given(st.text(max_size=60))
+@example(".²")
+@example(".٣")
 def test_tokens_lie_in_order_within_the_text(text):
     try:
         found = tokens(text)
