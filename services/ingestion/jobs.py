@@ -68,6 +68,14 @@ class Job:
         return self.status == "EMBEDDING" and 0 < self.total_chunk_count == self.chunk_count
 
 
+@dataclass(frozen=True)
+class Backlog:
+    """What is still to be done, of all tenants. `oldest_seconds`: since the oldest of them was submitted; 0: none."""
+
+    job_count: int
+    oldest_seconds: float
+
+
 class QueueFull(Exception):
     """No more unfinished jobs are accepted now: of all tenants, or of this one whose share is used up."""
 
@@ -132,6 +140,10 @@ class JobStore(Protocol):
 
     async def open_ids(self) -> set[str]:
         """Ids of all unfinished jobs."""
+        ...
+
+    async def backlog(self) -> Backlog:
+        """How many jobs are unfinished, and for how long the oldest of them."""
         ...
 
     async def close(self) -> None:

@@ -5,7 +5,15 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from services.ingestion.jobs import MOST_LISTED, SUPERSEDED, WAIT_FOR_STORING_SECONDS, Job, QueueFull, Submission
+from services.ingestion.jobs import (
+    MOST_LISTED,
+    SUPERSEDED,
+    WAIT_FOR_STORING_SECONDS,
+    Backlog,
+    Job,
+    QueueFull,
+    Submission,
+)
 
 
 @dataclass
@@ -138,6 +146,10 @@ class MemoryJobStore:
 
     async def open_ids(self) -> set[str]:
         return {job_id for job_id, entry in self._entries.items() if entry.job.is_open}
+
+    async def backlog(self) -> Backlog:
+        created = [entry.job.created for entry in self._entries.values() if entry.job.is_open]
+        return Backlog(len(created), max(0.0, self._clock() - min(created)) if created else 0)
 
     async def close(self) -> None:
         pass

@@ -15,6 +15,7 @@ from services.ingestion.jobs import (
     MOST_LISTED,
     SUPERSEDED,
     WAIT_FOR_STORING_SECONDS,
+    Backlog,
     Job,
     QueueFull,
     Status,
@@ -126,6 +127,10 @@ class ValkeyJobStore:
 
     async def open_ids(self) -> set[str]:
         return set(await _answer(self._client.smembers(self._prefix + "open")))
+
+    async def backlog(self) -> Backlog:
+        count, oldest = await self._run(scripts.BACKLOG)
+        return Backlog(int(count), float(oldest))
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -148,3 +148,16 @@ end
 return count
 """
 )
+
+# ARGV: prefix
+BACKLOG = (
+    _SHARED
+    + """
+local count, oldest = 0, now
+for _, id in ipairs(redis.call('SMEMBERS', p .. 'open')) do
+  count = count + 1
+  oldest = math.min(oldest, tonumber(redis.call('HGET', job(id), 'created')) or now)
+end
+return {count, string.format('%.3f', now - oldest)}
+"""
+)

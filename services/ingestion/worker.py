@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 _PASSING = (Overloaded, DependencyFailed, DeadlineExceeded, LimitExceeded, Unauthenticated)
 _IDLE_SECONDS = 0.5
 _SWEEP_SECONDS = 600
+_BACKLOG_SECONDS = 15
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Workers:
     async def start(self) -> None:
         """Takes up what a killed process left, then works until `close`."""
         self._tasks = [asyncio.create_task(self._work(recover=number == 0)) for number in range(self._count)]
-        self._tasks.append(asyncio.create_task(self._sweep()))
+        self._tasks += [asyncio.create_task(self._sweep()), asyncio.create_task(self._tell_backlog())]
 
     def notify(self) -> None:
         """Something was queued: an idle worker looks at once."""
@@ -213,6 +214,16 @@ class Workers:
         # Where another worker has the job, it needs the files.
         if now is None or not now.is_open:
             self._spool.drop(job.job_id)
+
+    async def _tell_backlog(self) -> None:
+        while True:
+            try:
+                backlog = await self._jobs.backlog()
+                metrics.OPEN_JOBS.set(backlog.job_count)
+                metrics.OLDEST_SECONDS.set(backlog.oldest_seconds)
+            except DependencyFailed:
+                log.debug("the backlog cannot be looked at now")
+            await asyncio.sleep(_BACKLOG_SECONDS)
 
     async def _sweep(self) -> None:
         while True:

@@ -16,6 +16,7 @@ from services.orchestrator.model import CHARS_PER_TOKEN, Message
 from services.orchestrator.reflecting.reflection import Reflection, Unreflecting
 from services.orchestrator.results import Degraded
 from services.orchestrator.run import Limits, Run, Task, begin
+from services.orchestrator.scenario import scenario_of
 from services.orchestrator.shield.shield import Shield, Unshielded
 from services.orchestrator.stopwatch import Part
 from services.orchestrator.strategies.auto import AUTO, Auto
@@ -76,6 +77,8 @@ class Agent:
         end = finished(run)
         metrics.ANSWERS.labels(end.strategy, end.finish.value).inc()
         metrics.OVERHEAD_SECONDS.observe(end.timings.overhead)
+        scenario = scenario_of(end.strategy, end.iterations, tools.memory.kinds)
+        metrics.ANSWER_SECONDS.labels(scenario).observe(end.timings.total)
         yield end
 
     def recent(self, history: Sequence[Message]) -> Sequence[Message]:

@@ -31,11 +31,12 @@ class Failure:
 class CallMemory:
     """`failures` by tool and arguments; `failed_tools` are those that have not worked since they failed.
 
-    `calls`: those that were made or found in the cache.
+    `calls`: those that were made or found in the cache. `kinds`: of the tools that were really asked.
     """
 
     failures: dict[tuple[str, str], Failure] = field(default_factory=dict[tuple[str, str], Failure])
     failed_tools: set[str] = field(default_factory=set[str])
+    kinds: set[str] = field(default_factory=set[str])
     calls: int = 0
     cache_hits: int = 0
     cache_lost: bool = False

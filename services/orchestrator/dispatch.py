@@ -261,6 +261,8 @@ class Dispatcher:
         tool = self.toolset.tools.get(name)
         metrics.TOOL_CALLS.labels(tool.kind if tool else "unknown", _status(outcome)).inc()
         memory.cache_hits += outcome.hit is not None
+        if tool and outcome.hit is None and not (isinstance(result, Failure) and result.not_made):
+            memory.kinds.add(tool.kind)
         if isinstance(result, Failure):
             if result.degraded is not None:
                 if not result.not_made and name not in self._failed_now:

@@ -10,6 +10,13 @@ MODEL_CALLS = Counter(
     "Calls that a model wrote, by model and whether tool and arguments were valid.",
     ["model", "valid"],
 )
+# One bucket for each limit of charts/sabueso/alerts/slos.yaml.
+ANSWER_SECONDS = Histogram(
+    "sabueso_orchestrator_answer_seconds",
+    "Time of a run, by scenario (services/orchestrator/scenario.py).",
+    ["scenario"],
+    buckets=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.1, 1.3, 1.5, 2, 3, 5, 10, 20, 30, 60, 120),
+)
 OVERHEAD_SECONDS = Histogram(
     "sabueso_orchestrator_overhead_seconds",
     "Time of a run that was neither model, tools nor cache.",

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from opentelemetry import trace
-from prometheus_client import Histogram, start_http_server
+from prometheus_client import Gauge, Histogram, start_http_server
 from pythonjsonlogger.json import JsonFormatter
 
+from services.runtime.listening import address_of
 from services.runtime.settings import ServerSettings, WrongSetting, checked
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 CALL_SECONDS = Histogram(
     "sabueso_call_duration_seconds", "Time of gRPC calls served.", ["service", "method", "code"], buckets=_BUCKETS
 )
+
+# Other series of a service begin with its first call: its absence could not be told from silence.
+SERVICE_INFO = Gauge("sabueso_service_info", "1, with the name of the service that this process is.", ["service"])
 
 
 class _TraceIds(logging.Filter):
@@ -57,8 +61,9 @@ def start(service: str, settings: ServerSettings) -> None:
         "trafilatura",
     ):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    SERVICE_INFO.labels(service).set(1)
     if settings.metrics_port:
-        start_http_server(settings.metrics_port, addr=settings.host.strip("[]"))
+        start_http_server(settings.metrics_port, addr=address_of(settings.host))
     if settings.otlp_endpoint:
         with checked():
             _start_tracing(service, settings)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 
 from services.gateway.access.oidc import entry_of
 from services.gateway.access.records import IssuedKey, Override, key_field
@@ -72,6 +73,12 @@ class Grants:
         """`limits` of a key or person with the override that holds now."""
         override = self._override(key_field(tenant_id, principal), now)
         return limits if override is None else override.of_key(limits)
+
+    def next_end(self, now: float) -> float:
+        """When the next of all keys expires, in Unix seconds; 0 where none will."""
+        declared = (seconds_of(key.expires_at) for tenant in self._tenants.all().values() for key in tenant.keys)
+        ahead = (end for end in chain(declared, self._snapshot.ends()) if now < end < NEVER)
+        return min(ahead, default=0.0)
 
     def _follow(self, now: float) -> None:
         if self._files_version != self._tenants.version:

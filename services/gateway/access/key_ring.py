@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from urllib.parse import parse_qsl, unquote
 
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 from starlette.types import Scope
 
 from services.gateway.access import headers
@@ -34,6 +34,10 @@ _NAMES_OF_KEYS = frozenset(
 # Many of one kind are an attack, an expired key in somebody's program, or a store that is away.
 REFUSED = Counter("sabueso_gateway_refused_credentials_total", "Requests whose sender was not let in.", ["reason"])
 
+NEXT_EXPIRY = Gauge(
+    "sabueso_gateway_next_key_expiry_timestamp_seconds", "When the next API key of a tenant expires; 0: none will."
+)
+
 
 class KeyRing:
     """Finds out who asks. Follows the tenants' files, and what the admin API changes."""
@@ -53,6 +57,7 @@ class KeyRing:
         self._clock = clock
         self._signed: dict[Identity, tuple[float, str]] = {}
         self.grants = Grants(tenants, Snapshot() if feed is None else feed.snapshot)
+        NEXT_EXPIRY.set_function(lambda: self.grants.next_end(self._clock()))
 
     async def identify(self, scope: Scope) -> Caller:
         """Who sends an HTTP request. What clients claim of themselves is taken out of its headers.

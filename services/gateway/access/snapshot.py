@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -29,6 +29,7 @@ class Snapshot:
         self._fields: dict[bytes, str] = {}
         self._revoked: dict[bytes, Revocation] = {}
         self._overrides: dict[str, Override] = {}
+        self._ends: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -49,6 +50,7 @@ class Snapshot:
                     self.revision += 1
                     await asyncio.sleep(0)
         self._keys, self._fields, self._overrides = target._keys, target._fields, target._overrides
+        self._ends = target._ends
         self.revision += 1
 
     def find(self, sha256: str) -> IssuedKey | None:
@@ -72,6 +74,13 @@ class Snapshot:
         """How many keys of a tenant are kept."""
         return sum(field.startswith(f"{tenant}/") for field in self._keys)
 
+    def ends(self) -> Sequence[float]:
+        """When issued keys come to their ends, in Unix seconds: those that have one and were not revoked.
+
+        A rotated key lives as long as the last of its secrets.
+        """
+        return tuple(self._ends.values())
+
     def revoked_since(self, sha256: str) -> datetime | None:
         """From when on a secret opens nothing; None when it was not revoked."""
         found = self._revoked.get(bytes.fromhex(sha256))
@@ -89,6 +98,7 @@ class Snapshot:
         for digest in _digests(self._keys.pop(field, None)):
             if self._fields.get(digest) == field:
                 del self._fields[digest]
+        self._ends.pop(field, None)
         if value is None:
             return
         digests = _digests(value)
@@ -98,6 +108,9 @@ class Snapshot:
         self._keys[field] = value
         for digest in digests:
             self._fields[digest] = field
+        # Most have none, and need not be read.
+        if b'"expires_at"' in value and (end := _end_of(field, value)) is not None:
+            self._ends[field] = end
 
     def _set_revocation(self, field: str, value: bytes | None) -> None:
         try:
@@ -126,6 +139,16 @@ def _read(model: type[_Entry], field: str, value: bytes) -> _Entry | None:
     except ValidationError:
         log.error("an entry of the store cannot be read", extra={"field": field})
         return None
+
+
+def _end_of(field: str, value: bytes) -> float | None:
+    key = _read(IssuedKey, field, value)
+    # Further secrets of a declared key may end while the key goes on: the file says when that ends.
+    if key is None or key.declared or key.revoked_at is not None:
+        return None
+    lasting = [one.expires_at for one in key.secrets]
+    last = None if None in lasting else max((end for end in lasting if end is not None), default=None)
+    return min((end.timestamp() for end in (key.expires_at, last) if end is not None), default=None)
 
 
 def _digests(value: bytes | None) -> list[bytes]:

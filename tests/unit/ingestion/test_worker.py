@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from prometheus_client import REGISTRY
 
 from services.ingestion.jobs import Submission
 from services.ingestion.memory_jobs import MemoryJobStore
@@ -186,3 +187,16 @@ async def test_a_stopped_worker_gives_its_job_back_without_counting_the_attempt(
     await house.workers.close()
     waiting = await house.jobs.get("acme", job.job_id)
     assert (waiting.status, waiting.attempts) == ("QUEUED", 0)
+
+
+async def test_what_is_still_to_be_done_is_told(house):
+    await house.add("1")
+    async with asyncio.timeout(60):
+        while REGISTRY.get_sample_value("sabueso_ingestion_open_jobs") is None:
+            await asyncio.sleep(0.01)
+    await house.workers.close()
+    await house.workers.start()
+    async with asyncio.timeout(60):
+        while REGISTRY.get_sample_value("sabueso_ingestion_open_jobs") != 1:
+            await asyncio.sleep(0.01)
+    assert REGISTRY.get_sample_value("sabueso_ingestion_oldest_job_seconds") >= 0

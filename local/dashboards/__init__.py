@@ -1,0 +1,1 @@
+"""Grafana's dashboards: what is on them, and the program that writes them into the chart."""
