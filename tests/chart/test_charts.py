@@ -1,48 +1,33 @@
-"""The charts as Helm renders them: valid for Kubernetes, and true to what the services are."""
+"""charts/sabueso with the least that it wants to know: valid for Kubernetes, and true to what the services are."""
 
 import importlib
 from pathlib import Path
 
 import helm_python
-import kubernetes_validate
 import pytest
 import yaml
 
 from local.programs import CALLS, GRPC_SERVICES
+from tests.chart.cluster_facts import GOOD, KUBERNETES, SEED, check_schemas, containers, of_kind, pods, render
 
-GOOD = {
-    "existingSecret": "sabueso",
-    "tenants": {"existingConfigMap": "tenants"},
-    "databases": {"existingSecret": "databases"},
-}
-
-
-def render(chart="sabueso", **values):
-    with helm_python.Chart.load(f"charts/{chart}") as loaded:
-        files = loaded.render(values, name="try", namespace="default")
-    texts = [text for name, text in files.items() if name.endswith(".yaml")]
-    return [document for text in texts for document in yaml.safe_load_all(text) if document]
+__all__ = ["GOOD", "of_kind", "render"]
 
 
 @pytest.fixture(scope="module")
-def manifests():
-    return render(**GOOD)
+def manifests(default_manifests):
+    return default_manifests
 
 
-def of_kind(manifests, kind):
-    return {m["metadata"]["name"]: m for m in manifests if m["kind"] == kind}
-
-
-@pytest.mark.parametrize("version", ["1.30", "1.37"])
+@pytest.mark.parametrize("version", KUBERNETES)
 def test_every_manifest_fits_the_schema_of_kubernetes(manifests, version):
-    for manifest in [*manifests, *render("vllm", existingClaim="weights")]:
-        kubernetes_validate.validate(manifest, version, strict=True)
+    check_schemas(manifests, [version])
 
 
 def test_every_service_of_the_local_stack_is_deployed(manifests):
     wanted = {f"try-{name.replace('_', '-')}" for name in (*GRPC_SERVICES, "gateway")}
     assert set(of_kind(manifests, "Deployment")) == wanted
-    assert set(of_kind(manifests, "Service")) == wanted
+    headless = {f"try-{name.replace('_', '-')}-headless" for name in GRPC_SERVICES}
+    assert set(of_kind(manifests, "Service")) == wanted | headless
 
 
 def test_the_call_graph_is_that_of_the_local_stack():
@@ -57,63 +42,69 @@ def settings_of(service):
     return {f"SABUESO_{name.upper()}" for name in config.Settings.model_fields}
 
 
-def test_every_variable_is_one_that_the_service_knows(manifests):
+def environment(manifests, name):
+    (container,) = of_kind(manifests, "Deployment")[f"try-{name}"]["spec"]["template"]["spec"]["containers"]
+    return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container["env"]}
+
+
+@pytest.mark.parametrize("tryout", [False, True])
+def test_every_variable_is_one_that_the_service_knows(manifests, tryout, tryout_manifests):
     """A service stops at a variable that it does not know."""
-    for name, deployment in of_kind(manifests, "Deployment").items():
-        (container,) = deployment["spec"]["template"]["spec"]["containers"]
-        given = {variable["name"] for variable in container["env"] if variable["name"].startswith("SABUESO_")}
-        assert given <= settings_of(name.removeprefix("try-")), name
+    for name in of_kind(tryout_manifests if tryout else manifests, "Deployment"):
+        service = name.removeprefix("try-")
+        given = {one for one in environment(tryout_manifests if tryout else manifests, service) if "SABUESO_" in one}
+        assert given <= settings_of(service), name
+
+
+def test_every_value_is_one_that_the_service_takes(tryout_manifests):
+    """The settings themselves take what the chart gives them."""
+    for name in of_kind(tryout_manifests, "Deployment"):
+        service = name.removeprefix("try-")
+        config = importlib.import_module(f"services.{service.replace('-', '_')}.config")
+        given = {
+            key.removeprefix("SABUESO_").lower(): value if isinstance(value, str) else SEED
+            for key, value in environment(tryout_manifests, service).items()
+            if key.startswith("SABUESO_")
+        }
+        assert config.Settings(**given).port in (8080, 50051, 8000)
 
 
 def test_a_variable_can_come_from_a_secret():
     keys = {"SABUESO_BRAVE_API_KEY": {"secret": "search-keys", "key": "brave"}}
-    deployment = of_kind(render(**GOOD, services={"web_tool": {"secretEnv": keys}}), "Deployment")["try-web-tool"]
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    (variable,) = [one for one in container["env"] if one["name"] == "SABUESO_BRAVE_API_KEY"]
-    assert variable["valueFrom"] == {"secretKeyRef": {"name": "search-keys", "key": "brave"}}
+    found = environment(render(**GOOD, services={"web_tool": {"secretEnv": keys}}), "web-tool")
+    assert found["SABUESO_BRAVE_API_KEY"] == {"secretKeyRef": {"name": "search-keys", "key": "brave"}}
 
 
-def test_pods_are_restricted(manifests):
-    for name, deployment in of_kind(manifests, "Deployment").items():
-        pod = deployment["spec"]["template"]["spec"]
-        (container,) = pod["containers"]
-        assert pod["securityContext"]["runAsNonRoot"], name
-        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
-        assert pod["enableServiceLinks"] is False, name
-        assert pod["automountServiceAccountToken"] is False, name
-        assert container["securityContext"]["readOnlyRootFilesystem"], name
-        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}, name
-        assert container["resources"]["limits"]["memory"], name
-        assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(container), name
+def test_probes_ask_grpc_services_by_the_names_that_they_have(manifests):
+    """Readiness asks for the service, liveness for the process; the ports are numbers, as gRPC probes want them."""
+    for name in GRPC_SERVICES:
+        module = importlib.import_module(f"sabueso.{name}.v1.{name}_pb2")
+        (known,) = [service.full_name for service in module.DESCRIPTOR.services_by_name.values()]
+        deployment = of_kind(manifests, "Deployment")[f"try-{name.replace('_', '-')}"]
+        (container,) = containers(deployment["spec"]["template"])
+        assert container["startupProbe"]["grpc"] == container["readinessProbe"]["grpc"], name
+        assert container["readinessProbe"]["grpc"] == {"port": 50051, "service": known}, name
+        assert container["livenessProbe"]["grpc"] == {"port": 50051}, name
 
 
-def test_only_callers_reach_a_service(manifests):
-    policy = of_kind(manifests, "NetworkPolicy")["try-sql-tool"]
-    callers = [
-        peer["podSelector"]["matchLabels"]["app.kubernetes.io/name"]
-        for rule in policy["spec"]["ingress"]
-        for peer in rule.get("from", ())
-    ]
-    assert callers == ["orchestrator"]
+def test_scaling_is_by_metrics_that_the_services_have():
+    services = yaml.safe_load(Path("charts/sabueso/values.yaml").read_text())["services"]
+    for name, service in services.items():
+        metric = service.get("scaling", {}).get("metric")
+        if metric:
+            code = "".join(path.read_text() for path in Path(f"services/{name}").rglob("*.py"))
+            assert f'"{metric["name"]}"' in code, name
 
 
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [
-        ({}, "existingSecret"),
-        ({**GOOD, "imagee": {}}, "imagee"),
-        ({**GOOD, "valkeyUrl": "valkey:6379"}, "valkeyUrl"),
-        ({**GOOD, "services": {"gateway": {"calls": ["nobody"]}}}, "nobody"),
-    ],
-)
-def test_wrong_values_are_refused_by_name(values, says):
-    with pytest.raises(Exception, match=says):
-        render(**values)
+def test_every_pod_that_serves_names_an_image_of_its_own(manifests):
+    named = {owner["metadata"]["name"]: containers(pod)[0]["image"] for owner, pod in pods(manifests)}
+    for service in (*GRPC_SERVICES, "gateway"):
+        name = service.replace("_", "-")
+        assert named[f"try-{name}"] == f"registry.example.internal/sabueso-{name}:0.1.0"
 
 
-@pytest.mark.parametrize(("chart", "values"), [("sabueso", GOOD), ("vllm", {"existingClaim": "weights"})])
-def test_the_chart_lints(chart, values):
-    report = helm_python.lint(f"charts/{chart}", values)
+def test_the_chart_lints():
+    report = helm_python.lint("charts/sabueso", GOOD, strict=True)
     assert report["total_charts_linted"] == 1
     assert not report["errors"]
     assert not [m for m in report["messages"] if m["severity"] >= 2], report

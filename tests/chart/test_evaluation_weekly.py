@@ -92,7 +92,7 @@ def test_results_are_kept_in_postgresql_and_on_a_volume_that_outlives_the_releas
 def test_no_secret_is_written_out(manifests):
     _, pod = pod_of(manifests)
     for one in pod["containers"][0]["env"]:
-        assert ("valueFrom" in one) == one["name"].endswith(("KEY", "STORE")), one["name"]
+        assert ("valueFrom" in one) == one["name"].endswith(("KEY", "STORE", "DATABASE")), one["name"]
 
 
 def test_it_calls_the_gateway_the_judge_and_postgresql_and_is_called_by_nobody(manifests):

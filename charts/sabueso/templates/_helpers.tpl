@@ -1,9 +1,11 @@
-{{/* Kubernetes name of a service: the only place where `_` becomes `-`. Takes (list root service). */}}
+{{/* Names, labels and images. */}}
+
+{{/* Kubernetes name of a part: the only place where `_` becomes `-`. Takes (list root part). */}}
 {{- define "sabueso.name" -}}
-{{- $root := index . 0 -}}
-{{- printf "%s-%s" $root.Release.Name (index . 1 | replace "_" "-") | trunc 63 | trimSuffix "-" -}}
+{{- printf "%s-%s" (index . 0).Release.Name (index . 1 | replace "_" "-") -}}
 {{- end -}}
 
+{{/* What pods are found by. It can never change: a Deployment's selector is immutable. */}}
 {{- define "sabueso.selector" -}}
 app.kubernetes.io/name: {{ index . 1 | replace "_" "-" }}
 app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
@@ -17,59 +19,94 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 {{- end -}}
 
-{{/* Environment of a service: addresses of what it calls, and what it needs. Takes (list root name service). */}}
-{{- define "sabueso.env" -}}
+{{/* Labels of a pod: of its part, and the user's; no version, with which each upgrade would make new pods of all.
+     Takes (list root part own). */}}
+{{- define "sabueso.podLabels" -}}
+{{- $fixed := merge (dict "app.kubernetes.io/part-of" "sabueso") (include "sabueso.selector" . | fromYaml) -}}
+{{- merge $fixed (index . 2 | default dict) (index . 0).Values.pods.labels | toYaml -}}
+{{- end -}}
+
+{{/* Reference of an image. Takes (list root image), with registry, repository, and tag or digest. */}}
+{{- define "sabueso.image" -}}
+{{- $image := index . 1 -}}
+{{- $registry := ((index . 0).Values.global).imageRegistry | default $image.registry -}}
+{{- if $image.digest -}}
+{{ $registry }}/{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $registry }}/{{ $image.repository }}:{{ $image.tag }}
+{{- end -}}
+{{- end -}}
+
+{{/* Reference of a service's image. Takes (list root name). */}}
+{{- define "sabueso.serviceImage" -}}
 {{- $root := index . 0 -}}
-{{- $service := index . 2 -}}
-- name: SABUESO_PORT
-  value: {{ ternary "8080" "50051" (default false $service.http) | quote }}
-- name: SABUESO_METRICS_PORT
-  value: {{ ternary "0" "9090" (default false $service.http) | quote }}
-{{- if $service.http }}
-- name: SABUESO_REPLICA_COUNT
-  value: {{ $service.replicas | quote }}
-{{- end }}
-- name: SABUESO_IDENTITY_SECRET
-  valueFrom:
-    secretKeyRef:
-      name: {{ required "existingSecret: name a Secret with the key identity-secret (32 bytes or more)" $root.Values.existingSecret }}
-      key: identity-secret
-{{- with $root.Values.otlpEndpoint }}
-- name: SABUESO_OTLP_ENDPOINT
-  value: {{ . | quote }}
-{{- end }}
-{{- range $called := $service.calls }}
-{{- if not (hasKey $root.Values.services $called) }}
-{{- fail (printf "services.%s.calls: there is no service `%s`" (index $ 1) $called) }}
-{{- end }}
-{{- if ne $called "gateway" }}
-- name: {{ printf "SABUESO_%s_ADDRESS" (upper $called) }}
-  value: {{ printf "%s:50051" (include "sabueso.name" (list $root $called)) | quote }}
-{{- end }}
-{{- end }}
-{{- $known := dict
-  "tenants" (dict "SABUESO_TENANTS_DIR" "/etc/sabueso/tenants")
-  "databases" (dict "SABUESO_SECRETS_DIR" "/etc/sabueso/databases")
-  "mcp" (dict "SABUESO_SECRETS_DIR" "/etc/sabueso/mcp")
-  "valkey" (dict "SABUESO_VALKEY_URL" $root.Values.valkeyUrl)
-  "qdrant" (dict "SABUESO_VECTOR_STORE" (printf "qdrant:%s" $root.Values.qdrantUrl))
-  "searxng" (dict "SABUESO_SEARXNG_URL" $root.Values.searxngUrl)
-  "evaluation" (dict "SABUESO_GATEWAY_URL" (printf "http://%s:8080" (include "sabueso.name" (list $root "gateway"))) "SABUESO_GATEWAY_KEYS_DIR" "/etc/sabueso/keys")
-  "model" (dict "SABUESO_MODEL_URL" $root.Values.model.url)
-  "modelRoute" (dict "SABUESO_MODEL_URL" (printf "http://%s:8080/v1" (include "sabueso.name" (list $root "gateway"))) "SABUESO_MODEL_NAME" $root.Values.model.name)
-}}
-{{- range $need := $service.needs }}
-{{- range $key, $value := get $known $need }}
-- name: {{ $key }}
-  value: {{ $value | quote }}
-{{- end }}
-{{- end }}
-{{- range $key, $from := $service.secretEnv }}
-- name: {{ $key }}
-  valueFrom: {secretKeyRef: {name: {{ $from.secret | quote }}, key: {{ $from.key | quote }}}}
-{{- end }}
-{{- range $key, $value := $service.env }}
-- name: {{ $key }}
-  value: {{ $value | quote }}
-{{- end }}
+{{- $name := index . 1 -}}
+{{- $own := (get $root.Values.services $name).image | default dict -}}
+{{- $usual := dict
+  "registry" $root.Values.image.registry
+  "repository" (printf "%s-%s" $root.Values.image.repository ($name | replace "_" "-"))
+  "tag" ($root.Values.image.tag | default $root.Chart.AppVersion)
+-}}
+{{- include "sabueso.image" (list $root (merge (dict) $own $usual)) -}}
+{{- end -}}
+
+{{/* "true" when a service runs in this release. Takes (list root name). */}}
+{{- define "sabueso.enabled" -}}
+{{- $service := get (index . 0).Values.services (index . 1) -}}
+{{- if or (not (hasKey $service "enabled")) $service.enabled -}}true{{- end -}}
+{{- end -}}
+
+{{/* Port on which a service listens. Takes the service. */}}
+{{- define "sabueso.port" -}}
+{{- .port | default (ternary 8080 50051 (default false .http)) | int64 -}}
+{{- end -}}
+
+{{/* Kind of autoscaling of a service: `hpa`, `keda`, or nothing. Takes (list root service). */}}
+{{- define "sabueso.scaled" -}}
+{{- if and (index . 1).scaling (ne (index . 0).Values.autoscaling.kind "none") -}}
+{{- (index . 0).Values.autoscaling.kind -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Least number of a service's pods. Takes (list root service). */}}
+{{- define "sabueso.fewest" -}}
+{{- if include "sabueso.scaled" . }}{{ (index . 1).scaling.min | int64 }}{{ else }}{{ (index . 1).replicas | int64 }}{{ end -}}
+{{- end -}}
+
+{{/* Most of them. */}}
+{{- define "sabueso.most" -}}
+{{- if include "sabueso.scaled" . }}{{ (index . 1).scaling.max | int64 }}{{ else }}{{ (index . 1).replicas | int64 }}{{ end -}}
+{{- end -}}
+
+{{/* Name of the priority class `serving` or `batch`. Takes (list root which). */}}
+{{- define "sabueso.priorityClass" -}}
+{{- $root := index . 0 -}}
+{{- if $root.Values.priorityClasses.create -}}
+{{- printf "%s-%s-%s" $root.Release.Namespace $root.Release.Name (index . 1) -}}
+{{- else -}}
+{{- get $root.Values.priorityClasses (index . 1) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A password that is the same at every rendering. Takes (list root purpose). */}}
+{{- define "sabueso.derived" -}}
+{{- printf "%s/%s" (index . 0).Values.tryout.seed (index . 1) | sha256sum -}}
+{{- end -}}
+
+{{/* The Secret with the identity secret. */}}
+{{- define "sabueso.identitySecret" -}}
+{{- if .Values.tryout.enabled -}}
+{{- include "sabueso.name" (list . "tryout") -}}
+{{- else -}}
+{{- required "existingSecret: name a Secret with the key identity-secret (32 bytes or more)" .Values.existingSecret -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret with the passwords of what is built in. */}}
+{{- define "sabueso.builtinSecret" -}}
+{{- if .Values.tryout.enabled -}}
+{{- include "sabueso.name" (list . "tryout") -}}
+{{- else -}}
+{{- required "builtin.existingSecret: name a Secret with the keys valkey-password, qdrant-api-key and postgresql-password" .Values.builtin.existingSecret -}}
+{{- end -}}
 {{- end -}}
