@@ -1,5 +1,6 @@
 """Speaks to the gateway as any client would: OpenAI's SDK for answers, plain HTTP for the rest."""
 
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self, cast
@@ -29,7 +30,20 @@ class Refused(Failed):
         self.wait_seconds: float | None = None
         if response.status_code in (429, 502, 503, 504):
             said = response.headers.get("retry-after", "")
-            self.wait_seconds = float(said) if said.isdigit() else _WAIT_SECONDS
+            self.wait_seconds = float(said) if said.isdecimal() else _WAIT_SECONDS
+
+
+def verification(settings: Settings) -> ssl.SSLContext | bool:
+    """By whom the gateway's certificate must be signed. Raises Failed when that file cannot be used."""
+    if not settings.url.startswith("https:"):
+        # Trusts nobody: reading all authorities takes longer than a call.
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if not settings.ca_file:
+        return True
+    try:
+        return ssl.create_default_context(cafile=settings.ca_file)
+    except OSError as error:
+        raise Failed(f"SABUESO_CA_FILE {settings.ca_file}: {error}") from None
 
 
 class Client:
@@ -45,13 +59,14 @@ class Client:
             headers={"authorization": f"Bearer {key}"},
             timeout=httpx2.Timeout(120, connect=5),
             trust_env=False,
+            verify=verification(settings),
         )
         self._openai = openai.OpenAI(
             base_url=f"{settings.url.rstrip('/')}/v1",
             api_key=key,
             max_retries=0,
             timeout=600,
-            http_client=httpx2.Client(trust_env=False),
+            http_client=httpx2.Client(trust_env=False, verify=verification(settings)),
         )
 
     def __enter__(self) -> Self:
@@ -112,7 +127,8 @@ class Client:
     def ready(self) -> dict[str, Any]:
         """What /readyz says, whether or not it is ready."""
         try:
-            response = httpx2.get(f"{self._settings.url.rstrip('/')}/readyz", timeout=10, trust_env=False)
+            url = f"{self._settings.url.rstrip('/')}/readyz"
+            response = httpx2.get(url, timeout=10, trust_env=False, verify=verification(self._settings))
             return {"status_code": response.status_code, **response.json()}
         except (httpx2.HTTPError, ValueError) as error:
             raise Failed(self._unreachable(error)) from None

@@ -11,3 +11,7 @@ class Settings(BaseSettings):
 
     url: str = Field(default="http://127.0.0.1:8080", description="Address of the gateway, without /v1.")
     api_key: SecretStr = Field(default=SecretStr(""), description="API key of the tenant.")
+    ca_file: str = Field(
+        default="",
+        description="PEM file of the authority that signed the gateway's certificate; empty: the usual ones.",
+    )

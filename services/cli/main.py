@@ -1,4 +1,4 @@
-"""The `sabueso` command: ask, search, ingest, documents, collections, doctor, sql, web, tenants, keys, evals …"""
+"""The `sabueso` command: ask, search, ingest, documents, doctor, backup, restore, sql, web, tenants, keys, evals …"""
 
 from typing import Annotated
 
@@ -6,12 +6,19 @@ import typer
 
 from services.cli import checks, collections, documents, evals, keys, limits, mcp_servers, sending, tenants
 from services.cli.ask import ask
+from services.cli.backup.command import backup, restore
+from services.cli.capacity.command import capacity
 from services.cli.client import Failed
-from services.cli.console import Json, complaints, connect, fail, out, print_json
+from services.cli.console import Json, complaints, connect, out, print_json
+from services.cli.doctor.command import doctor
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Ask sabueso, and give it documents.")
 app.command()(ask)
 app.command()(sending.ingest)
+app.command()(doctor)
+app.command()(backup)
+app.command()(restore)
+app.command()(capacity)
 app.add_typer(documents.app, name="documents")
 app.add_typer(collections.app, name="collections")
 app.add_typer(checks.sql_app, name="sql")
@@ -42,22 +49,6 @@ def search(
         out.print(f"[bold]{number}. {passage['title']}[/bold]  {passage.get('section', '')}{page}", soft_wrap=True)
         out.print(f"   {passage['text'][:300]}", style="dim", markup=False, soft_wrap=True)
     return None
-
-
-@app.command()
-def doctor(as_json: Json = False) -> None:
-    """Check that the gateway, its services and the key work. Exit status 1: something is wrong."""
-    with connect() as client:
-        ready = client.ready()
-        models = [m["id"] for m in client.call("GET", "/models")["data"]]
-        if as_json:
-            print_json({"ready": ready, "models": models})
-        else:
-            for service, state in ready.get("services", {}).items():
-                out.print(f"  {service:<14} {state}")
-            out.print(f"  {'key':<14} works; models: {', '.join(models)}")
-        if ready["status_code"] != 200:
-            fail("The gateway is not ready.")
 
 
 def main() -> None:

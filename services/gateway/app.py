@@ -44,6 +44,7 @@ from services.gateway.streams.drain import Draining, Shutdown
 from services.gateway.telemetry.choices import Telemetry
 from services.gateway.telemetry.model_calls import ModelCalls
 from services.gateway.uploads import Uploads
+from services.runtime.release import VERSION
 
 WEB = Path(__file__).parent / "web"
 
@@ -74,7 +75,7 @@ def create_app(
         summary="True, cited answers from a company's own documents, its own databases and the public web.",
         description="OpenAI's API, with an agent under the model name `sabueso`. Send `Authorization: Bearer <key>`. "
         "The agent's tools are offered by the Model Context Protocol (streamable HTTP) at `/mcp`.",
-        version="0.1.0",
+        version=VERSION,
         routes=[*routes, *administration.routes(admin), Route(PATH, mcp, methods=METHODS)],
         middleware=[
             Middleware(Draining, shutdown=shutdown or Shutdown()),
@@ -125,6 +126,7 @@ def _routes(
         _route("POST", "/v1/data-loads", loads.create, status_code=204),
         _route("GET", "/v1/usage", status.usage),
         _route("POST", "/v1/responses", responses.create),
+        _route("GET", "/v1/responses/{response_id}/input_items", kept.list_input),
         _route("GET", "/v1/responses/{response_id}", kept.get_one),
         _route("DELETE", "/v1/responses/{response_id}", kept.delete_one),
         _route("DELETE", "/v1/conversations", conversations.delete_all),

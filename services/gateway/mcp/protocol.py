@@ -34,10 +34,10 @@ from services.gateway.mcp.running import Running
 from services.gateway.mcp.tools import as_result, as_tool, wrong_arguments
 from services.runtime import context
 from services.runtime.errors import InvalidField, NotFound, ServiceError
+from services.runtime.release import VERSION
 
 log = logging.getLogger(__name__)
 
-_VERSION = "0.1.0"
 SESSION_HEADER = "mcp-session-id"
 # Of the Language Server Protocol; the SDK answers cancelled requests of stateful sessions with it too.
 _REQUEST_CANCELLED = -32800
@@ -84,7 +84,7 @@ class Protocol:
         """The server that the SDK's transports drive."""
         server = _Server(
             "sabueso",
-            version=_VERSION,
+            version=VERSION,
             title="sabueso",
             instructions=_INSTRUCTIONS,
             on_list_tools=self.list_tools,

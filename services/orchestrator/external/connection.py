@@ -34,6 +34,7 @@ from services.orchestrator.external.remote import RemoteResult, RemoteTool, Sess
 from services.orchestrator.external.rendering import rendered
 from services.runtime import tasks
 from services.runtime.errors import DependencyFailed, InvalidField
+from services.runtime.release import VERSION
 
 _MAX_PAGES, _MAX_TOOLS = 20, 1_000
 _MAX_COMPLAINT_CHARS = 500
@@ -175,7 +176,7 @@ class McpSession:
     async def _live(self) -> None:
         try:
             async with AsyncExitStack() as stack:
-                info = Implementation(name="sabueso", version="0.1.0")
+                info = Implementation(name="sabueso", version=VERSION)
                 client = Client(
                     self._connecting(self._forgotten), cache=None, client_info=info, message_handler=self._hear
                 )

@@ -1,0 +1,1 @@
+"""`sabueso backup` and `sabueso restore`: all that an installation cannot make again, but for secrets."""
