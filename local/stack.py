@@ -104,7 +104,7 @@ async def _bring_up(plan: Plan, cluster: postgres.Cluster) -> None:
     if not plan.options.model_url:
         urls["understudy"] = f"http://{plan.address('understudy')}/health"
     await loading.wait_for_services(addresses, urls, _PER_SERVICE_TIMEOUT_SECONDS, _raise_if_fatal)
-    _write_env(plan, keys)
+    _write_env(plan, keys, cluster)
     await loading.load_documents(addresses, signer, HOME)
 
 
@@ -201,12 +201,16 @@ def _end_leftovers() -> bool:
     return bool(left)
 
 
-def _write_env(plan: Plan, keys: dict[str, str]) -> None:
+def _write_env(plan: Plan, keys: dict[str, str], cluster: postgres.Cluster) -> None:
+    """Where everything is: for scripts, and for `sabueso backup`."""
     path = HOME / "env"
     path.touch(mode=0o600)
     path.write_text(
         f"SABUESO_URL={plan.url}\nSABUESO_API_KEY={keys['demo']}\n"
         f"SABUESO_TINY_API_KEY={keys['tiny']}\nSABUESO_OTHER_API_KEY={keys['other']}\n"
+        f"SABUESO_TENANTS_DIR={HOME / 'tenants'}\nSABUESO_VECTOR_STORE=edge:{HOME / 'vectors'}\n"
+        f"SABUESO_VALKEY_URL=redis://127.0.0.1:{plan.ports['valkey']}\nSABUESO_SPOOL_DIR={HOME / 'spool'}\n"
+        f"SABUESO_RESULTS_DSN={cluster.dsn()}\n"
     )
 
 
