@@ -1,7 +1,9 @@
 """Signs and verifies the identity that travels in metadata, so that no service believes a bare tenant name."""
 
 import time
+from contextlib import suppress
 from functools import lru_cache
+from typing import Any
 
 import jwt
 
@@ -11,16 +13,24 @@ from services.runtime.errors import Unauthenticated
 METADATA_KEY = "x-sabueso-identity"
 _AUDIENCE = "sabueso"
 _ALGORITHM = "HS256"
+_SECRET_BYTES = 32
 
 
 class Signer:
     """Makes and checks identity tokens (JWT, HS256) with one shared secret."""
 
-    def __init__(self, secret: str) -> None:
-        """`secret`: at least 32 bytes, the same for all services of an installation."""
-        if len(secret.encode()) < 32:
-            raise ValueError("SABUESO_IDENTITY_SECRET is shorter than 32 bytes")
+    def __init__(self, secret: str, fallbacks: str = "") -> None:
+        """`secret` signs: at least 32 bytes, the same for all services of an installation.
+
+        `fallbacks`: further secrets that are believed, one a line, while one is replaced by another.
+        """
+        others = fallbacks.split()
+        if len(secret.encode()) < _SECRET_BYTES:
+            raise ValueError(f"SABUESO_IDENTITY_SECRET is shorter than {_SECRET_BYTES} bytes")
+        if any(len(one.encode()) < _SECRET_BYTES for one in others):
+            raise ValueError(f"SABUESO_IDENTITY_SECRET_FALLBACKS has a secret shorter than {_SECRET_BYTES} bytes")
         self._secret = secret
+        self._believed = (secret, *others)
         # Checking a signature costs some 20 µs; one answer asks for it about ten times with the same token.
         self._decode = lru_cache(maxsize=4096)(self._decode_once)
 
@@ -45,9 +55,16 @@ class Signer:
 
     def _decode_once(self, token: str) -> tuple[Identity, float]:
         try:
-            claims = jwt.decode(token, self._secret, algorithms=[_ALGORITHM], audience=_AUDIENCE)
+            claims = self._claims(token)
             lists = (tuple(claims.get(name, ())) for name in ("scp", "lbl"))
             identity = Identity(claims["sub"], claims.get("prn", ""), *lists)
             return identity, float(claims["exp"])
         except (jwt.PyJWTError, KeyError, TypeError, ValueError):
             raise Unauthenticated("The call's identity is not valid.") from None
+
+    def _claims(self, token: str) -> dict[str, Any]:
+        *others, last = self._believed
+        for secret in others:
+            with suppress(jwt.InvalidSignatureError):
+                return jwt.decode(token, secret, algorithms=[_ALGORITHM], audience=_AUDIENCE)
+        return jwt.decode(token, last, algorithms=[_ALGORITHM], audience=_AUDIENCE)

@@ -45,6 +45,10 @@ class ServerSettings(BaseSettings):
     identity_secret: SecretStr = Field(
         description="Shared by all services; signs the tenant in every call. 32 bytes or more."
     )
+    identity_secret_fallbacks: SecretStr = Field(
+        default=SecretStr(""),
+        description="Further identity secrets that are believed, one a line, while `SABUESO_IDENTITY_SECRET` is replaced.",
+    )
     shutdown_grace_seconds: float = Field(
         default=20, ge=0, le=3600, description="Time that running calls get after SIGTERM."
     )

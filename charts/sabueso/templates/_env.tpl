@@ -50,7 +50,9 @@
 {{- include "sabueso.var" (list "SABUESO_METRICS_PORT" "9090") -}}
 {{- include "sabueso.var" (list "SABUESO_SHUTDOWN_GRACE_SECONDS" ($root.Values.drain.graceSeconds | int64)) -}}
 {{- include "sabueso.secretVar" (list "SABUESO_IDENTITY_SECRET" (include "sabueso.identitySecret" $root) "identity-secret") -}}
-{{- if eq (index . 1) "gateway" -}}
+- name: SABUESO_IDENTITY_SECRET_FALLBACKS
+  valueFrom: {secretKeyRef: {name: {{ include "sabueso.identitySecret" $root | quote }}, key: identity-secret-fallbacks, optional: true}}
+{{ if eq (index . 1) "gateway" -}}
 {{- include "sabueso.var" (list "SABUESO_REPLICA_COUNT" (include "sabueso.most" (list $root $service))) -}}
 {{- end -}}
 {{- with $root.Values.otlp.endpoint -}}

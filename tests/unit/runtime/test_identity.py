@@ -51,3 +51,18 @@ def test_a_token_verified_before_still_expires():
     time.sleep(2)
     with pytest.raises(Unauthenticated):
         signer.verify(token)
+
+
+def test_while_a_secret_is_replaced_old_and_new_pods_believe_each_other():
+    old, new = "o" * 32, "n" * 32
+    ready, swapped = Signer(old, f"{new}\n"), Signer(new, old)
+    assert ready.verify(swapped.sign(WHO)) == swapped.verify(ready.sign(WHO)) == WHO
+    with pytest.raises(Unauthenticated):
+        Signer(new).verify(ready.sign(WHO))
+    with pytest.raises(Unauthenticated):
+        swapped.verify(swapped.sign(WHO, ttl_seconds=-1))
+
+
+def test_a_short_fallback_is_refused():
+    with pytest.raises(ValueError, match="SABUESO_IDENTITY_SECRET_FALLBACKS"):
+        Signer(SECRET, "short")
