@@ -52,6 +52,9 @@ def run(
     judge_url: Annotated[str, typer.Option(envvar="SABUESO_JUDGE_URL", help="OpenAI-compatible, ends in /v1.")] = "",
     judge_name: Annotated[str, typer.Option(envvar="SABUESO_JUDGE_NAME", help="Model that judges.")] = "",
     judge_key: Annotated[str, typer.Option(envvar="SABUESO_JUDGE_API_KEY", help="Its key.")] = "none",
+    judge_cache: Annotated[
+        str, typer.Option(envvar="SABUESO_JUDGE_CACHE", help="Folder or DSN that keeps its answers.")
+    ] = "",
     judge_calls: Annotated[int, typer.Option(min=0, help="Most calls of the judge; 0: any number.")] = 0,
     limit: Annotated[int, typer.Option(min=0, help="Only the first so many questions; 0: all.")] = 0,
     concurrency: Annotated[int, typer.Option(min=1, max=64, help="Questions at the same time.")] = 4,
@@ -82,7 +85,7 @@ def run(
         with_baselines=baselines,
         noise=noise,
         metrics=tuple(metric or ()),
-        judge=_judge(judge, judge_url, judge_name, judge_key, judge_calls),
+        judge=_judge(judge, judge_url, judge_name, judge_key, judge_calls, judge_cache or store),
         limit=limit,
         concurrency=concurrency,
         seed=seed,
@@ -121,6 +124,7 @@ def compare(
     """Say of each metric whether the second is better, worse, or not shown to be either, on the same questions."""
     from services.evaluation.runs.compare import compare as compared_of
     from services.evaluation.runs.compare import families_of
+    from services.evaluation.runs.deterministic import ARGUMENTS
     from services.evaluation.runs.record import by_variant
 
     one, two = _opened(folder, golden), _opened(other, golden) if other else None
@@ -132,6 +136,9 @@ def compare(
         fail(f"One run was judged by {one.judge or 'nobody'}, the other by {two.judge or 'nobody'}.")
     if first not in before or second not in after:
         fail(f"There are the variants {', '.join(names)}{', and ' + ', '.join(others) if two else ''}.")
+    if two is not None and one.statements != two.statements and before[first].pop(ARGUMENTS, None) is not None:
+        why = f"statements were {one.statements} in one run and {two.statements} in the other"
+        complaints.print(f"{ARGUMENTS} is not compared: {why}.", soft_wrap=True)
     found = compared_of(before[first], after[second], families_of(one.items))
     if as_json:
         return print_json({"first": first, "second": second, "metrics": [compared_facts(each) for each in found]})
@@ -211,14 +218,14 @@ def _with(wanted: "Wanted", **changes: Any) -> "Wanted":
     return replace(wanted, **changes)
 
 
-def _judge(kind: str, url: str, name: str, key: str, calls: int) -> "JudgeChoice":
+def _judge(kind: str, url: str, name: str, key: str, calls: int, cache: str) -> "JudgeChoice":
     from services.evaluation.runs.command import LEXICAL, MODEL, NO_JUDGE, JudgeChoice
 
     if kind == "auto":
         kind = MODEL if url and name else NO_JUDGE
     if kind == LEXICAL:
         complaints.print("The judge is a stand-in that compares words; its figures are not those of a judge.")
-    return JudgeChoice(kind, url, name, key, calls or None)
+    return JudgeChoice(kind, url, name, key, calls or None, cache=cache)
 
 
 def _ran(wanted: "Wanted") -> "Finished":
@@ -230,8 +237,9 @@ def _ran(wanted: "Wanted") -> "Finished":
     from services.evaluation.runs.folder import BrokenRun
     from services.evaluation.runs.gateway_asker import StackFailed
     from services.evaluation.runs.variant import WrongVariant
+    from services.runtime.errors import ServiceError
 
-    wrong = (BrokenSet, ReadingRefused, BrokenRun, StackFailed, WrongVariant, command.WrongOrder, OSError)
+    wrong = (BrokenSet, ReadingRefused, BrokenRun, StackFailed, WrongVariant, command.WrongOrder, ServiceError, OSError)
     with Progress(console=complaints, transient=True) as progress:
         tasks: dict[str, Any] = {}
 

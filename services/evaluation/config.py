@@ -16,7 +16,9 @@ class Settings(ServerSettings, OnlineSettings):  # pyright: ignore[reportIncompa
         default="http://localhost:8080", pattern=r"^https?://[^\s]+$", description="The gateway that is asked."
     )
     gateway_keys_dir: Path = Field(
-        default=Path("secrets"), description="Folder with an API key for each tenant, in a file `<tenant>.key`."
+        default=Path("secrets"),
+        description="Folder with each tenant's API key, `<tenant>.key`, and where wanted a DSN for expected SQL, "
+        "`<tenant>.dsn`.",
     )
     runs_dir: Path = Field(default=Path("runs"), description="Folder for answers, scores and reports of runs.")
     results_dsn: SecretStr = Field(

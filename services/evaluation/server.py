@@ -19,7 +19,9 @@ from services.evaluation.metrics.noise_sensitivity import NAME as NOISE
 from services.evaluation.online import build as online
 from services.evaluation.online.feedback import GatewayFeedback
 from services.evaluation.online.offers import Offers
+from services.evaluation.online.postgres_references import PostgresReferences
 from services.evaluation.online.postgres_scores import PostgresScoreStore
+from services.evaluation.online.references import MemoryReferences
 from services.evaluation.online.store import MemoryScoreStore
 from services.evaluation.runs import deterministic
 from services.evaluation.runs.background import BackgroundRuns
@@ -35,8 +37,7 @@ from services.runtime.identity import Identity, Signer
 log = logging.getLogger(__name__)
 DESCRIPTOR = evaluation_pb2.DESCRIPTOR.services_by_name["EvaluationService"]
 _MEMORY = "memory:"
-# A sampled answer takes its time.
-_SIGNED_SECONDS = 900
+_SPARE_SECONDS = 60
 # A run shows that it is alive every ten seconds.
 _SILENT_SECONDS = 60.0
 _LOOK_SECONDS = 30.0
@@ -134,6 +135,7 @@ def _judge_of_runs(settings: Settings) -> JudgeChoice:
         settings.judge_api_key.get_secret_value(),
         settings.judge_calls_per_run or None,
         concurrency=settings.judge_concurrency,
+        cache="" if (dsn := settings.results_dsn.get_secret_value()) == _MEMORY else dsn,
     )
 
 
@@ -153,15 +155,20 @@ def _judge_of_traffic(settings: Settings) -> OpenAIJudge | None:
 def _offers(settings: Settings, judge: OpenAIJudge | None, embedding: EmbeddingClient, dsn: str) -> Offers:
     cached: Judge | None = CachedJudge(judge, MemoryCache()) if judge is not None else None
     scores = MemoryScoreStore() if dsn == _MEMORY else PostgresScoreStore(dsn)
-    act_for = _acting(Signer(settings.identity_secret.get_secret_value()))
+    references = MemoryReferences() if dsn == _MEMORY else PostgresReferences(dsn)
     feedback = GatewayFeedback(settings.gateway_url, settings.gateway_keys_dir)
-    return online.offers(settings, cached, CentredEmbedder(embedding), scores, act_for, feedback)
+    embedder = CentredEmbedder(embedding)
+    return online.offers(settings, cached, embedder, scores, references, _acting(settings), feedback)
 
 
-def _acting(signer: Signer) -> Callable[[str], None]:
+def _acting(settings: Settings) -> Callable[[str], None]:
+    signer = Signer(settings.identity_secret.get_secret_value())
+    # The question is embedded, then the answer is judged; each may take all of its time.
+    seconds = 2 * settings.online_answer_seconds + _SPARE_SECONDS
+
     def act_for(tenant: str) -> None:
         identity = Identity(tenant, "evaluation")
-        context.enter(context.CallContext(identity, signer.sign(identity, _SIGNED_SECONDS)))
+        context.enter(context.CallContext(identity, signer.sign(identity, seconds)))
 
     return act_for
 

@@ -10,10 +10,11 @@ from services.evaluation.online.service import OffersServicer
 from services.evaluation.runs.queue import Request, RunQueue
 from services.evaluation.runs.store import RunStore
 from services.evaluation.wire import run_message, variants_of
-from services.runtime.context import tenant
+from services.runtime.context import identity, tenant
 from services.runtime.errors import InvalidField, NotFound
 
 _PAGE, _LARGEST_PAGE = 50, 200
+_MOST_NOISE = 20
 
 
 class EvaluationServicer(OffersServicer, rpc.EvaluationServiceServicer):
@@ -44,13 +45,19 @@ class EvaluationServicer(OffersServicer, rpc.EvaluationServiceServicer):
             raise InvalidField(f"metrics: there is no {', '.join(unknown)}.", field="metrics")
         if request.question_limit < 0:
             raise InvalidField("question_limit: it cannot be below 0.", field="question_limit")
+        if not 0 <= request.noise_count <= _MOST_NOISE:
+            raise InvalidField(f"noise_count: from 0 to {_MOST_NOISE}.", field="noise_count")
+        who = identity()
         wanted = Request(
-            tenant(),
+            who.tenant,
             request.golden_set,
             variants_of(request.variants),
             tuple(request.metrics),
             not request.without_baselines,
             request.question_limit,
+            request.noise_count,
+            request.test_reason.strip(),
+            who.principal or who.tenant,
         )
         return pb.EvaluateResponse(run=run_message(await self._queue.put(wanted)))
 

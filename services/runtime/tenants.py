@@ -382,7 +382,9 @@ class Evaluation(_Part):
         ...,
     ] = Field(default=("faithfulness", "answer_relevance"), description="What a judge measures; empty: nothing.")
     anonymise: bool = Field(
-        default=True, description="Numbers and addresses of persons and accounts are taken out before they leave."
+        default=True,
+        description="Numbers and addresses of persons and accounts, and most names of persons, are taken out before "
+        "they leave.",
     )
 
 

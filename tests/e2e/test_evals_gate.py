@@ -78,7 +78,9 @@ def test_what_tools_are_for_told_of_the_wrong_ones_is_caught_and_no_change_is_no
         describes(stack, "Searches the company")
     found = bench.gate(before, after)
     assert "router: tool_selection_accuracy" in [one.what for one in found.faults]
-    assert {("sql_query", "vector_search"), ("vector_search", "sql_query")} & set(after.selections["router"].confusion)
+    assert {("sql_query", "vector_search"), ("vector_search", "sql_query")} & set(
+        after.tools.selections["router"].confusion
+    )
 
 
 def swapped(text):

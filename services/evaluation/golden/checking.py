@@ -1,13 +1,14 @@
 """Whether a set can be used, and how far it is: for people and for CI. No item of a test half is told."""
 
+import contextlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from services.evaluation.golden import lock, sets
-from services.evaluation.golden.item import DEV, TEST
+from services.evaluation.golden.item import DEV, TEST, Item
 from services.evaluation.golden.review import Review
 from services.evaluation.golden.split import Leak, check_apart
 
@@ -41,6 +42,27 @@ def checked(folder: Path) -> Checked:
         return replace(found, lock=_lock(folder, found.test))
     except (sets.BrokenSet, lock.ReadingRefused, OSError) as error:
         return replace(found, complaint=str(error))
+
+
+def leaks(folders: Sequence[Path]) -> list[str]:
+    """What one set has in development and another one in test, in words. Sets that cannot be read are left out.
+
+    What was learned of a document while working on one set helps with the other one's questions on it.
+    """
+    items: list[Item] = []
+    for folder in folders:
+        with contextlib.suppress(sets.BrokenSet, OSError):
+            # The same name may mean two items.
+            items += [
+                replace(one, id=f"{folder.name}/{one.id}")
+                for half in sets.HALVES
+                for one in sets.read_half(folder, half).items
+            ]
+    try:
+        check_apart(items)
+    except Leak as leak:
+        return [str(leak)]
+    return []
 
 
 def _read(folder: Path) -> Checked:

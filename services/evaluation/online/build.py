@@ -11,6 +11,7 @@ from services.evaluation.online.feedback import Feedback
 from services.evaluation.online.gauges import Gauges
 from services.evaluation.online.langfuse import LangfuseScores
 from services.evaluation.online.offers import Measuring, Offers
+from services.evaluation.online.references import ReferenceStore
 from services.evaluation.online.store import ScoreStore
 from services.runtime.context import tenant
 
@@ -29,6 +30,7 @@ def offers(
     judge: Judge | None,
     embedder: Embedder | None,
     store: ScoreStore,
+    references: ReferenceStore,
     act_for: Callable[[str], None],
     feedback: Feedback | None = None,
 ) -> Offers:
@@ -44,6 +46,7 @@ def offers(
         traces=traces,
         gauges=Gauges(settings.online_most_tenants),
         windows=Windows(settings.drift_reference, settings.drift_window, settings.drift_alpha),
+        references=references,
         most_waiting=settings.online_queue,
         workers=settings.online_workers,
         retention_days=settings.online_retention_days,

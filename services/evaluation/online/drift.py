@@ -1,12 +1,12 @@
 """Whether a tenant's traffic is still what it was: each window of answers is compared with a reference, once.
 
 The windows do not overlap, so that of comparisons without a change a share of alpha alarms, and no more. What comes
-first is the reference; who accepts a change starts the service again, and what comes then is the new one.
+first is the reference, and it is kept. Who accepts a change deletes it; what comes then is the new one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,27 @@ class Comparison(Generic[Value]):
         self._reference: list[Value] = []
         self._window: list[Value] = []
 
+    @property
+    def reference(self) -> Sequence[Value]:
+        """What later values are compared with, as far as it has come."""
+        return self._reference
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next value completes a window."""
+        return len(self._reference) >= self._windows.reference and len(self._window) + 1 >= self._windows.window
+
+    def restore(self, reference: Sequence[Value]) -> None:
+        """Takes another reference; where it is short of values those of the window that goes on are its next ones."""
+        self._reference = list(reference)
+        if len(self._reference) < self._windows.reference:
+            self._reference += self._window
+            self._window = []
+
+    def forget(self) -> None:
+        """Begins anew."""
+        self._reference, self._window = [], []
+
     def add(self, value: Value) -> Verdict | None:
         """Takes one; a verdict where it completes a window."""
         if len(self._reference) < self._windows.reference:
@@ -81,6 +102,31 @@ class TenantDrift:
         self._questions = Comparison[NDArray[np.float64]](
             QUESTIONS, lambda one, other: vectors_differ(one, other, permutations), windows
         )
+        self._comparisons: Mapping[str, Comparison[Any]] = {
+            RETRIEVAL_SCORE: self._scores,
+            REFUSALS: self._refusals,
+            TOOL_MIX: self._tools,
+            QUESTIONS: self._questions,
+        }
+
+    @property
+    def references(self) -> Mapping[str, Sequence[Any]]:
+        """By kind."""
+        return {kind: one.reference for kind, one in self._comparisons.items()}
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next answer may complete a window."""
+        return any(one.is_due for one in self._comparisons.values())
+
+    def restore(self, references: Mapping[str, Sequence[Any]]) -> None:
+        """Takes what was kept; kinds that are not named begin anew."""
+        for kind, one in self._comparisons.items():
+            one.restore(references.get(kind, ()))
+
+    def forget(self, kind: str) -> None:
+        """Begins anew with a kind, as where nothing was seen yet."""
+        self._comparisons[kind].forget()
 
     def add(self, answered: Answered, vector: NDArray[np.float64] | None) -> list[Verdict]:
         """Takes an answer. `vector`: of its question, where there is one."""

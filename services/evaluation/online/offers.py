@@ -15,10 +15,12 @@ from services.evaluation.judge.judge import Judge
 from services.evaluation.metrics.catalogue import ONLINE, named, score_all
 from services.evaluation.metrics.embedder import Embedder, EmbedderFailed
 from services.evaluation.metrics.metric import Metric
-from services.evaluation.online.drift import TenantDrift, Verdict, Windows
+from services.evaluation.online.drift import Windows
+from services.evaluation.online.drift_watch import DriftWatch
 from services.evaluation.online.feedback import Feedback, Join
 from services.evaluation.online.gauges import OFFERS, STORED, Gauges
 from services.evaluation.online.offered import Offered
+from services.evaluation.online.references import MemoryReferences, ReferenceStore
 from services.evaluation.online.store import ScoreStore
 from services.evaluation.score import Score, Status
 from services.runtime import tasks
@@ -84,6 +86,7 @@ class Offers:
         traces: Traces | None = None,
         gauges: Gauges | None = None,
         windows: Windows | None = None,
+        references: ReferenceStore | None = None,
         most_waiting: int = 256,
         workers: int = 2,
         retention_days: int = 90,
@@ -99,12 +102,10 @@ class Offers:
         self._act_for = act_for
         self._traces = traces
         self._gauges = gauges or Gauges()
-        self._windows = windows or Windows()
+        self._drift = DriftWatch(windows or Windows(), references or MemoryReferences())
         self._waiting: asyncio.Queue[Offered] = asyncio.Queue(most_waiting)
         self._worker_count = workers
         self._retention_days = retention_days
-        self._drift: dict[str, TenantDrift] = {}
-        self._comparing = asyncio.Lock()
         self._seen: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._joining = Join(feedback, store, self._gauges) if feedback is not None else None
         self._feedback_seconds = feedback_seconds
@@ -113,6 +114,7 @@ class Offers:
     async def open(self) -> None:
         """Begins to work. Raises DependencyFailed where the store is lost."""
         await self._store.open()
+        await self._drift.open()
         self._running = [asyncio.create_task(self._work()) for _ in range(self._worker_count)]
         self._running.append(asyncio.create_task(self._forget()))
         if self._joining is not None:
@@ -125,6 +127,7 @@ class Offers:
             await self._traces.close()
         if self._joining is not None:
             await self._joining.close()
+        await self._drift.close()
         await self._store.close()
 
     async def offer(self, offered: Offered) -> None:
@@ -169,7 +172,7 @@ class Offers:
         self._act_for(tenant)
         self._gauges.saw(offered)
         vector = await self._measuring.vector(offered)
-        for verdict in await self._compared(offered, vector):
+        for verdict in await self._drift.add(tenant, offered.answered, vector):
             self._gauges.compared(tenant, verdict)
             if verdict.is_drift:
                 log.warning("traffic has changed", extra={"tenant": tenant, "kind": verdict.kind})
@@ -183,11 +186,6 @@ class Offers:
             STORED.labels("lost").inc()
         if self._traces is not None:
             await self._traces.send(offered, scores, judge)
-
-    async def _compared(self, offered: Offered, vector: NDArray[np.float64] | None) -> list[Verdict]:
-        async with self._comparing:
-            drift = self._drift.setdefault(offered.answered.tenant, TenantDrift(self._windows))
-            return await asyncio.to_thread(drift.add, offered.answered, vector)
 
     async def _join_feedback(self, joining: Join) -> None:
         while True:

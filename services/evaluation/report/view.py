@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, cast
 
-from services.evaluation.golden.item import TEST, Item
+from services.evaluation.golden.item import TEST, Item, Stratum
 from services.evaluation.report import thresholds
 from services.evaluation.report.thresholds import Alarm
 from services.evaluation.runs import baselines
 from services.evaluation.runs.compare import Compared, compare, families_of
+from services.evaluation.runs.folder import ToolFigures
 from services.evaluation.runs.record import Evidence, Record, by_variant
 from services.evaluation.runs.run import Finished
 from services.evaluation.runs.summary import VariantSummary
@@ -19,8 +20,12 @@ from services.evaluation.tools.descriptions import Confused, confused
 
 STAND_INS = frozenset({"lexical-stand-in", "scripted"})
 _WORST = 10
+_MOST_CONFUSED = 12
 # What says how good an answer is; retrieval and calls have tables of their own.
-_OF_AN_ANSWER = ("faithfulness", "reference_facts", "refusal_accuracy", "citation_precision", "completeness")
+_OF_AN_ANSWER = (
+    *("faithfulness", "reference_facts", "refusal_accuracy", "citation_precision", "completeness"),
+    *("tool_selection_accuracy", "no_tool_accuracy"),
+)
 _STRATA_METRICS = (
     *("refusal_accuracy", "reference_facts", "faithfulness", "answer_relevance", "context_precision"),
     *("context_recall", "recall@10", "ndcg@10", "tool_selection_accuracy", "call_accuracy", "no_tool_accuracy"),
@@ -66,6 +71,8 @@ class ToolsView:
     matrix: Sequence[tuple[str, Sequence[int]]]
     most: int
     pairs: Sequence[Confused]
+    # The variant's own figures, then those of choosing without looking.
+    beside: Mapping[str, Selection]
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,19 @@ class WorstAnswer:
     passages: Sequence[tuple[str, str]]
     missing: Sequence[str]
     calls: Sequence[str]
+
+    @property
+    def expected(self) -> str:
+        """What would be right, in words."""
+        if self.item.reference:
+            return self.item.reference
+        if self.item.stratum is Stratum.UNANSWERABLE:
+            return "a refusal"
+        tools = ", then ".join(
+            " + ".join(call.tool for call in self.item.calls if call.group == group)
+            for group in sorted({call.group for call in self.item.calls})
+        )
+        return f"{tools or 'no tool'}; the set does not say which text"
 
 
 @dataclass(frozen=True)
@@ -126,7 +146,7 @@ def view_of(run: Finished) -> View:
         comparisons=_comparisons(run, scores),
         strata=_strata(first),
         tools=[
-            _tools(name, one, run.descriptions) for name, one in run.selections.items() if name not in baselines.NAMES
+            _tools(name, one, run.tools) for name, one in run.tools.selections.items() if name not in baselines.NAMES
         ],
         worst=[] if sealed else worst_answers(run, first.variant, scores.get(first.variant, {})),
         failures=[] if sealed else [(one.variant, one.item_id, one.failure) for one in run.records if one.failure],
@@ -235,11 +255,12 @@ def _strata(one: VariantSummary) -> list[StrataTable]:
     return found
 
 
-def _tools(variant: str, selection: Selection, descriptions: Mapping[str, str]) -> ToolsView:
+def _tools(variant: str, selection: Selection, figures: ToolFigures) -> ToolsView:
     names = [*selection.tools, NONE]
     matrix = [(expected, [selection.confusion.get((expected, called), 0) for called in names]) for expected in names]
     most = max((count for _, counts in matrix for count in counts), default=0)
-    return ToolsView(variant, selection, names, matrix, most, confused(selection, descriptions)[:12])
+    pairs = confused(selection, figures.descriptions)[:_MOST_CONFUSED]
+    return ToolsView(variant, selection, names, matrix, most, pairs, {variant: selection, **figures.trivial})
 
 
 def _times(records: Sequence[Record], variants: Sequence[str]) -> dict[str, list[float]]:

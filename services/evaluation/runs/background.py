@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.evaluation.golden.item import DEV, TEST
 from services.evaluation.golden.sets import ABOUT
 from services.evaluation.report.view import view_of
 from services.evaluation.report.write import write
@@ -16,7 +17,10 @@ from services.runtime.errors import DependencyFailed, NotPermitted
 
 @dataclass(frozen=True)
 class BackgroundRuns:
-    """Development halves only: a test half is read by a person, with a reason."""
+    """The same runs as the command's. `keys` has `<tenant>.key`, and `<tenant>.dsn` where statements are to be judged.
+
+    A test half is read for a reason only, which is noted beside it: `golden` must be writable for that.
+    """
 
     golden: Path
     folder: Path
@@ -36,9 +40,14 @@ class BackgroundRuns:
             self.folder / request.tenant / run_id,
             Stack(self.gateway_url, self._key(request.tenant)),
             request.variants,
+            half=TEST if request.reason else DEV,
+            reason=request.reason,
+            reader=request.reader,
             with_baselines=request.with_baselines,
+            noise=request.noise,
             metrics=request.metrics,
             judge=self.judge,
+            database=self._database(request.tenant),
             limit=request.limit,
             concurrency=self.concurrency,
             command=f"EvaluationService.Evaluate {request.golden_set}",
@@ -55,8 +64,21 @@ class BackgroundRuns:
             finished = await command.run(wanted, told)
         except StackFailed as error:
             raise DependencyFailed(str(error), dependency="gateway") from None
+        except OSError as error:
+            raise NotPermitted(
+                f"a file of the run cannot be read or written ({error.strerror})", rule="files"
+            ) from None
         write(view_of(finished), finished.folder.path)
         return finished
+
+    def _database(self, tenant: str) -> str:
+        """DSN of a role that may only read what the tenant's questions are about; empty: there is none."""
+        try:
+            return (self.keys / f"{tenant}.dsn").read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return ""
+        except OSError:
+            raise NotPermitted(f"the database of tenant {tenant} cannot be looked up", rule="key") from None
 
     def _key(self, tenant: str) -> str:
         try:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from services.evaluation.golden.sets import write_text
 from services.evaluation.runs.record import Scored
 from services.evaluation.score import Score
+from services.evaluation.tools.assignment import NOT_JUDGED
 
 _DIGITS = 6
 
@@ -28,6 +29,7 @@ class Baseline(BaseModel):
     fingerprint: str = Field(description="SHA-256 of the items: other items cannot be compared.")
     half: str = Field(default="dev", description="Which half.")
     judge: str = Field(default="", description="Who judged; scores of two judges do not compare.")
+    statements: str = Field(default=NOT_JUDGED, description="How SQL in calls was judged.")
     made_by: str = Field(default="", description="The command.")
     scores: Mapping[str, Mapping[str, Mapping[str, float]]]
     # Questions that had an answer, by variant.
@@ -64,6 +66,7 @@ class Origin:
     half: str
     judge: str
     made_by: str
+    statements: str = NOT_JUDGED
 
 
 def baseline_of(origin: Origin, scored: Sequence[Scored], answered: Mapping[str, Sequence[str]]) -> Baseline:

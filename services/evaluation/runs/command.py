@@ -14,10 +14,11 @@ from services.evaluation.golden import lock, sets
 from services.evaluation.golden.item import DEV
 from services.evaluation.golden.sets import GoldenSet
 from services.evaluation.judge.budget import Budget
-from services.evaluation.judge.cached import CachedJudge, DiskCache
+from services.evaluation.judge.cached import AnswerCache, CachedJudge, DiskCache
 from services.evaluation.judge.judge import Judge
 from services.evaluation.judge.lexical import LexicalJudge
 from services.evaluation.judge.openai_judge import OpenAIJudge
+from services.evaluation.judge.postgres_cache import PostgresCache
 from services.evaluation.judge.prompts import Prompts
 from services.evaluation.metrics.centred import CentredEmbedder
 from services.evaluation.runs import baselines
@@ -31,9 +32,12 @@ from services.evaluation.runs.store import Run, RunStatus, RunStore, measurement
 from services.evaluation.runs.variant import Kind, Variant
 from services.evaluation.tools.assignment import Assigner
 from services.evaluation.tools.postgres import connected
+from services.evaluation.tools.statements import StatementFailed
 
 NO_JUDGE, LEXICAL, MODEL = "none", "lexical", "model"
 JUDGES = (NO_JUDGE, LEXICAL, MODEL)
+_CACHE = "judge-cache"
+_POSTGRES = ("postgresql://", "postgres://")
 
 
 class WrongOrder(ValueError):
@@ -51,8 +55,8 @@ class JudgeChoice:
     max_calls: int | None = None
     max_tokens: int | None = None
     concurrency: int = 4
-    # Answers are kept there from run to run; None: for this run only.
-    cache: Path | None = None
+    # Folder or PostgreSQL (`postgresql://…`) where answers are kept from run to run; empty: beside the run's folder.
+    cache: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,10 @@ def read_set(folder: Path, half: str = DEV, reason: str = "", reader: str = "") 
 
 
 async def run(wanted: Wanted, told: Told = silent, started: Callable[[RunFolder], None] = lambda _: None) -> Finished:
-    """The whole of it. Raises BrokenSet, ReadingRefused, WrongVariant, WrongOrder, BrokenRun, StackFailed, OSError."""
+    """The whole of it.
+
+    Raises BrokenSet, ReadingRefused, WrongVariant, WrongOrder, BrokenRun, StackFailed, DependencyFailed, OSError.
+    """
     golden = read_set(wanted.golden, wanted.half, wanted.reason, wanted.reader)
     variants = wanted.all_variants()
     order = Order(golden, wanted.half, variants, wanted.seed, wanted.limit, wanted.concurrency, wanted.command)
@@ -122,7 +129,10 @@ async def run(wanted: Wanted, told: Told = silent, started: Callable[[RunFolder]
         judging = await _judging(wanted, embedding, closing)
         assigner = await closing.enter_async_context(_assigner(wanted, tools))
         described = replace(order, descriptions={one.name: one.description for one in tools})
-        return await execute(described, folder, asker, judging, assigner, told)
+        try:
+            return await execute(described, folder, asker, judging, assigner, told)
+        except StatementFailed as error:
+            raise WrongOrder(f"{wanted.golden}: an expected statement fails on the database: {error}") from None
 
 
 async def keep(store: RunStore, tenant: str, finished: Finished) -> None:
@@ -187,12 +197,27 @@ async def _judging(wanted: Wanted, embedding: Sequence[str], closing: AsyncExitS
         client = GatewayEmbedder(wanted.stack, embedding[0])
         closing.push_async_callback(client.close)
         embedder = CentredEmbedder(client)
-    cache = DiskCache(chosen.cache or wanted.folder / "judge-cache")
-    closing.callback(cache.close)
-    return Judging(CachedJudge(_judge(chosen, closing), cache), embedder, names)
+    judge = judge_of(chosen, closing)
+    return Judging(CachedJudge(judge, await _cache(wanted, closing)), embedder, names)
 
 
-def _judge(chosen: JudgeChoice, closing: AsyncExitStack) -> Judge:
+async def _cache(wanted: Wanted, closing: AsyncExitStack) -> AnswerCache:
+    place = wanted.judge.cache
+    # What a stand-in says changes with its code, which no key names: it is kept in the run and for the run.
+    if wanted.judge.kind == LEXICAL:
+        place = str(wanted.folder / _CACHE)
+    if place.startswith(_POSTGRES):
+        kept = PostgresCache(place)
+        await kept.open()
+        closing.push_async_callback(kept.close)
+        return kept
+    disk = DiskCache(Path(place) if place else wanted.folder.parent / _CACHE)
+    closing.callback(disk.close)
+    return disk
+
+
+def judge_of(chosen: JudgeChoice, closing: AsyncExitStack) -> Judge:
+    """A judge without a memory; `closing` lets go of it. Raises WrongOrder."""
     if chosen.kind == LEXICAL:
         return LexicalJudge()
     if not chosen.url or not chosen.name:

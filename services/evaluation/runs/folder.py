@@ -43,6 +43,15 @@ class Manifest:
     scoring: Mapping[str, Json] = field(default_factory=dict[str, Json])
 
 
+@dataclass(frozen=True)
+class ToolFigures:
+    """Tool selection by variant, how the stack describes its tools, and what choosing without looking would score."""
+
+    selections: Mapping[str, Selection] = field(default_factory=dict[str, Selection])
+    descriptions: Mapping[str, str] = field(default_factory=dict[str, str])
+    trivial: Mapping[str, Selection] = field(default_factory=dict[str, Selection])
+
+
 class RunFolder:
     """One run on disk."""
 
@@ -115,21 +124,28 @@ class RunFolder:
         except (KeyError, TypeError, ValueError) as error:
             raise BrokenRun(f"{path}: a line is no score: {error}") from None
 
-    def write_tools(self, selections: Mapping[str, Selection], descriptions: Mapping[str, str]) -> None:
-        """Keeps the figures of tool selection by variant, and how the stack describes its tools."""
-        kept = {"selections": {name: selection_line(one) for name, one in selections.items()}}
-        text = json.dumps({**kept, "descriptions": dict(descriptions)}, ensure_ascii=False, indent=1)
-        write_text(self.path / TOOLS, text + "\n")
+    def write_tools(self, figures: ToolFigures) -> None:
+        """Keeps the figures of tool selection."""
+        kept = {
+            "selections": {name: selection_line(one) for name, one in figures.selections.items()},
+            "descriptions": dict(figures.descriptions),
+            "trivial": {name: selection_line(one) for name, one in figures.trivial.items()},
+        }
+        write_text(self.path / TOOLS, json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
 
-    def tools(self) -> tuple[dict[str, Selection], dict[str, str]]:
+    def tools(self) -> ToolFigures:
         """What `write_tools` kept; nothing where it kept nothing. Raises BrokenRun."""
         path = self.path / TOOLS
         if not path.exists():
-            return {}, {}
+            return ToolFigures()
         try:
             kept: Any = json.loads(path.read_text(encoding="utf-8"))
-            return {name: read_selection(one) for name, one in kept["selections"].items()}, kept["descriptions"]
-        except (OSError, KeyError, TypeError, ValueError) as error:
+            selections, trivial = (
+                {name: read_selection(one) for name, one in kept.get(of, {}).items()}
+                for of in ("selections", "trivial")
+            )
+            return ToolFigures(selections, kept["descriptions"], trivial)
+        except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise BrokenRun(f"{path}: {error}") from None
 
     def _write_manifest(self) -> None:

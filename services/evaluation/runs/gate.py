@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 
 from services.evaluation.runs.baseline import Baseline, scores_of
 from services.evaluation.runs.compare import ALPHA, Compared, Verdict, compare
+from services.evaluation.runs.deterministic import ARGUMENTS
 from services.evaluation.score import Score, Status
+from services.evaluation.tools.assignment import NOT_JUDGED
 
 # What the gate asks about. Measures that say nearly the same as one of these would only make the test blunter, since it
 # is corrected for how many metrics it looks at.
@@ -50,6 +52,7 @@ class Current:
     judge: str
     scores: Mapping[str, Mapping[str, Mapping[str, Score]]]
     answered: Mapping[str, Sequence[str]]
+    statements: str = NOT_JUDGED
 
 
 def check(
@@ -63,8 +66,8 @@ def check(
 ) -> Gate:
     """Compares on the same questions, one-sided. A drop within `tolerance` passes although it is shown.
 
-    Also shut: another set, another judge, a variant or metric that is not there any more, and values or answers that
-    have gone missing: what fails to be measured must not pass for good.
+    Also shut: another set, another judge, calls whose statements were judged in another way, a variant or metric that
+    is not there any more, values or answers that have gone missing: what fails to be measured must not pass for good.
     """
     if current.fingerprint != baseline.fingerprint:
         why = f"the baseline is of other items ({baseline.golden_set} version {baseline.version}); make it anew"
@@ -76,6 +79,8 @@ def check(
     faults: list[Fault] = []
     for variant, kept in baseline.scores.items():
         gated = {name: kept[name] for name in metrics if name in kept}
+        if current.statements != baseline.statements and gated.pop(ARGUMENTS, None) is not None:
+            faults.append(Fault(f"{variant}: {ARGUMENTS}", _otherwise_judged(current, baseline)))
         if variant not in current.scores:
             faults.append(Fault(variant, "was not run"))
             continue
@@ -84,6 +89,13 @@ def check(
         faults += _lost(variant, gated, now, baseline, current)
         faults += _worse(variant, found[variant], tolerance)
     return Gate(found, faults)
+
+
+def _otherwise_judged(current: Current, baseline: Baseline) -> str:
+    return (
+        f"statements are {current.statements}, in the baseline {baseline.statements}: run with the same --database, or "
+        "make the baseline anew"
+    )
 
 
 def _worse(variant: str, compared: Sequence[Compared], tolerance: float) -> list[Fault]:

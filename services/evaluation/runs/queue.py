@@ -28,6 +28,11 @@ class Request:
     metrics: Sequence[str] = ()
     with_baselines: bool = True
     limit: int = 0
+    # Irrelevant passages to mix in, for noise sensitivity; 0: it is not measured.
+    noise: int = 0
+    # Why the test half is read, which is noted with `reader`; empty: the development half.
+    reason: str = ""
+    reader: str = ""
 
 
 # (how many answers are there, of how many)

@@ -13,14 +13,15 @@ from services.evaluation.golden.sets import GoldenSet
 from services.evaluation.runs.asking import Asks, ask_all
 from services.evaluation.runs.baseline import Origin
 from services.evaluation.runs.facts import facts
-from services.evaluation.runs.folder import BrokenRun, Manifest, RunFolder
+from services.evaluation.runs.folder import BrokenRun, Manifest, RunFolder, ToolFigures
 from services.evaluation.runs.gate import Current
 from services.evaluation.runs.record import Record, Scored, by_variant
 from services.evaluation.runs.scoring import Judging, Scoring, score_run
 from services.evaluation.runs.summary import Summary, summary_of
 from services.evaluation.runs.variant import Variant, check_names
-from services.evaluation.tools.accuracy import Selection, summed
-from services.evaluation.tools.assignment import Assigner
+from services.evaluation.tools import baselines as tool_baselines
+from services.evaluation.tools.accuracy import summed
+from services.evaluation.tools.assignment import NOT_JUDGED, Assigner
 
 Told = Callable[[str, int, int], None]
 
@@ -71,9 +72,7 @@ class Finished:
     records: Sequence[Record]
     scored: Sequence[Scored]
     summary: Summary
-    selections: Mapping[str, Selection] = field(default_factory=dict[str, Selection])
-    # How the stack described its tools, by name.
-    descriptions: Mapping[str, str] = field(default_factory=dict[str, str])
+    tools: ToolFigures = field(default_factory=ToolFigures)
 
     @property
     def plan(self) -> dict[str, Json]:
@@ -84,6 +83,11 @@ class Finished:
     def judge(self) -> str:
         """Who judged, with the version of the prompts; empty: nobody."""
         return str(self.folder.manifest.scoring.get("judge", ""))
+
+    @property
+    def statements(self) -> str:
+        """How SQL in calls was judged."""
+        return str(self.folder.manifest.scoring.get("statements", NOT_JUDGED))
 
     @property
     def answered(self) -> dict[str, list[str]]:
@@ -105,6 +109,7 @@ class Finished:
             str(plan["half"]),
             self.judge,
             str(self.folder.manifest.facts.get("command", "")),
+            self.statements,
         )
 
     @property
@@ -112,7 +117,8 @@ class Finished:
         """As the gate takes it."""
         plan = self.plan
         scores = by_variant(self.scored)
-        return Current(str(plan["golden_set"]), str(plan["fingerprint"]), self.judge, scores, self.answered)
+        golden_set, fingerprint = str(plan["golden_set"]), str(plan["fingerprint"])
+        return Current(golden_set, fingerprint, self.judge, scores, self.answered, self.statements)
 
 
 def start(path: Path, order: Order, run_id: str = "") -> RunFolder:
@@ -145,13 +151,14 @@ async def execute(
         order.items, order.variants, records, judging, assigner, lambda done, of: told("scored", done, of)
     )
     folder.write_scores(scoring.scored)
-    folder.note_scoring(_noted(judging, scoring, records))
+    folder.note_scoring({**_noted(judging, scoring, records), "statements": assigner.statements})
     summary = summary_of(order.items, [one.name for one in order.variants], records, scoring.scored)
     selections = {name: summed(judged) for name, judged in scoring.judged.items() if _has_tools(order.items)}
-    folder.write_tools(selections, order.descriptions)
-    return Finished(
-        folder, order.items, order.variants, records, scoring.scored, summary, selections, order.descriptions
+    tools = ToolFigures(
+        selections, order.descriptions, await tool_baselines.selections(order.items, order.descriptions)
     )
+    folder.write_tools(tools)
+    return Finished(folder, order.items, order.variants, records, scoring.scored, summary, tools)
 
 
 def _has_tools(items: Sequence[Item]) -> bool:
@@ -186,4 +193,4 @@ def read_finished(path: Path, items: Sequence[Item]) -> Finished:
     kept = [records[key] for key in wanted]
     scored = folder.scores()
     summary = summary_of(asked, [one.name for one in variants], kept, scored)
-    return Finished(folder, asked, variants, kept, scored, summary, *folder.tools())
+    return Finished(folder, asked, variants, kept, scored, summary, folder.tools())

@@ -16,6 +16,8 @@ from services.evaluation.tools.statements import Executes, equivalent
 _solve = cast(Any, linear_sum_assignment)
 # Values of a statement's placeholders, in the tool that takes free SQL.
 _SQL_VALUES = "params"
+# How statements in calls are judged, as runs record it: figures of calls compare only where it is the same.
+BY_ROWS, NOT_JUDGED = "by rows", "not judged"
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class Assigner:
     def __init__(self, parameters: Mapping[str, Any] | None = None, executes: Executes | None = None) -> None:
         self._parameters = parameters or {}
         self._executes = executes
+
+    @property
+    def statements(self) -> str:
+        """`BY_ROWS` or `NOT_JUDGED`."""
+        return NOT_JUDGED if self._executes is None else BY_ROWS
 
     async def assign(self, expected: Sequence[ExpectedCall], made: Sequence[Call]) -> Assigned:
         """The pairing with the most calls of the right tool and, among those, the most right arguments.

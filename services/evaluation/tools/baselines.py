@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from services.evaluation.answered import Answered, Call
 from services.evaluation.golden.item import Item
+from services.evaluation.tools.accuracy import Selection, measure
+from services.evaluation.tools.assignment import Assigner
 
 _WORDS = re.compile(r"\w{3,}")
 
@@ -32,6 +34,17 @@ def by_words(items: Sequence[Item], descriptions: Mapping[str, str]) -> dict[str
         return (Call(tool, {}),) if tool and asked & known[tool] else ()
 
     return {one.id: _answered(one, nearest(one.question)) for one in items}
+
+
+async def selections(items: Sequence[Item], descriptions: Mapping[str, str]) -> dict[str, Selection]:
+    """Figures of choosing without looking, by how it is chosen; none where no call is expected."""
+    if not (usual := most_expected(items)):
+        return {}
+    tools = sorted({*descriptions, *(call.tool for one in items for call in one.calls)})
+    ways = {f"always {usual}": always(items, [usual]), "every tool": always(items, tools), "no tool": always(items, [])}
+    if descriptions:
+        ways["the description that shares most words"] = by_words(items, descriptions)
+    return {name: await measure(items, answers, Assigner()) for name, answers in ways.items()}
 
 
 def _words(text: str) -> set[str]:

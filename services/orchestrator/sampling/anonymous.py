@@ -1,16 +1,19 @@
 """Takes personal data out of an answer before it leaves the process: the same thing gets the same name everywhere.
 
 Found are numbers and addresses (see services.runtime.recognition.identifiers): e-mail, telephones, accounts, cards,
-identity numbers, inner hosts, secrets. Not found are names of persons and streets, nor what is written out in words.
+identity numbers, inner hosts, secrets; and most names of persons (see persons). Not found are streets, what is written
+out in words, and persons whose name is neither frequent nor introduced by anything.
 """
 
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, cast
+from itertools import chain
+from typing import Any, TypeAlias, cast
 
 from services.orchestrator.sampling.finished_answer import FinishedAnswer
+from services.orchestrator.sampling.persons import People
 from services.runtime.recognition.folding import fold
 from services.runtime.recognition.identifiers import find_identifiers
 
@@ -24,24 +27,37 @@ _MAY_HOLD = re.compile(
     re.IGNORECASE,
 )
 
+# Kind, what makes two of a kind the same, and where.
+_Found: TypeAlias = tuple[str, str, int, int]
+
 
 class Names:
     """Names such as `[EMAIL_1]` for what is found in the texts of one answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, people: People | None = None) -> None:
+        """`people`: has learned all texts of the answer, so that a part of a name in one is known by another one."""
+        self._people = people or People()
         self._names: dict[tuple[str, str], str] = {}
         self._counts: dict[str, int] = {}
 
     def redacted(self, text: str) -> str:
         """`text` with names in place of what names a person or an account, or opens a door."""
-        folded = fold(text)
         parts: list[str] = []
         place = 0
-        for kind, start, end in _merged(_found(folded.text)):
-            first, past = folded.span(start, end)
-            parts += text[place:first], self._name_of(kind, folded.text[start:end])
-            place = past
+        for kind, key, start, end in _merged(chain(self._identifiers(text), self._persons(text))):
+            parts += text[place:start], self._name_of(kind, key)
+            place = end
         return "".join((*parts, text[place:]))
+
+    def _identifiers(self, text: str) -> Iterator[_Found]:
+        folded = fold(text)
+        for kind, start, end in _found(folded.text):
+            said = "".join(filter(str.isalnum, folded.text[start:end].casefold()))
+            yield kind, said, *folded.span(start, end)
+
+    def _persons(self, text: str) -> Iterator[_Found]:
+        for person, (start, end) in self._people.spans(text):
+            yield "person", str(person), start, end
 
     def redacted_json(self, text: str) -> str:
         """The same for JSON, which stays JSON; what is none is a text."""
@@ -67,7 +83,7 @@ class Names:
                 return value if self.redacted(said) == said else self.redacted(said)
 
     def _name_of(self, kind: str, said: str) -> str:
-        key = kind, "".join(filter(str.isalnum, said.casefold()))
+        key = kind, said
         if key not in self._names:
             self._counts[kind] = self._counts.get(kind, 0) + 1
             self._names[key] = f"[{kind.upper()}_{self._counts[kind]}]"
@@ -76,7 +92,10 @@ class Names:
 
 def anonymous(answer: FinishedAnswer) -> FinishedAnswer:
     """The answer without personal data. Takes some milliseconds: not on the loop of those who answer."""
-    names = Names()
+    people = People()
+    for text in (answer.question, answer.answer, *(one.text for one in answer.passages)):
+        people.learn(text)
+    names = Names(people)
     return replace(
         answer,
         question=names.redacted(answer.question),
@@ -95,13 +114,13 @@ def _found(text: str) -> Iterator[tuple[str, int, int]]:
             yield kind, begin + start, begin + end
 
 
-def _merged(found: Iterator[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+def _merged(found: Iterator[_Found]) -> list[_Found]:
     """In order, those that overlap as one."""
-    merged: list[tuple[str, int, int]] = []
-    for kind, start, end in sorted(found, key=lambda one: (one[1], -one[2])):
-        if merged and start < merged[-1][2]:
-            first_kind, first, last = merged[-1]
-            merged[-1] = first_kind, first, max(last, end)
+    merged: list[_Found] = []
+    for kind, key, start, end in sorted(found, key=lambda one: (one[2], -one[3])):
+        if merged and start < merged[-1][3]:
+            first_kind, first_key, first, last = merged[-1]
+            merged[-1] = first_kind, first_key, first, max(last, end)
         else:
-            merged.append((kind, start, end))
+            merged.append((kind, key, start, end))
     return merged

@@ -119,3 +119,26 @@ async def test_the_stand_in_is_named_before_it_judges(shell):
     done = await shell("run", shell.golden, "--out", shell.run, "--no-baselines", "--judge", "lexical")
     assert done.exit_code == 0, done.output
     assert "not those of a judge" in said(done)
+
+
+async def test_a_judge_is_shown_to_be_right_or_biased_by_the_same_cases_in_two_languages(shell):
+    done = await shell("bias", "--judge", "lexical", "--json")
+    found = json.loads(done.stdout)
+    assert found["right"]["pair_count"] == 120
+    assert set(found["accuracy"]) == {"en", "es"}
+    table = await shell("bias", "--judge", "lexical")
+    assert "says supported" in said(table)
+    nobody = await shell("bias")
+    assert (nobody.exit_code, "SABUESO_JUDGE_URL" in said(nobody)) == (1, True)
+
+
+async def test_halves_of_several_sets_are_checked_together(shell, tmp_path):
+    other = tmp_path / "second"
+    sets.write_about(other, golden().about)
+    sets.write_half(other, "dev", [ITEMS[2]])
+    sets.write_half(other, "test", ITEMS[:1])
+    alone = await shell("check", str(other))
+    assert alone.exit_code == 0, alone.output
+    both = await shell("check", shell.golden, str(other))
+    assert both.exit_code == 1
+    assert "document warranty is behind `whole/warranty-en` (dev) and `second/warranty-en` (test)" in said(both)

@@ -10,6 +10,7 @@ from services.evaluation.runs.baseline import Baseline, BrokenBaseline, Origin, 
 from services.evaluation.runs.gate import Current, check
 from services.evaluation.runs.record import Scored
 from services.evaluation.score import Score, Status
+from services.evaluation.tools.assignment import BY_ROWS
 
 ORIGIN = Origin("small", 1, "f" * 64, "dev", "", "sabueso evals run small")
 IDS = [f"q{place}" for place in range(30)]
@@ -93,6 +94,19 @@ def test_another_set_or_another_judge_is_not_compared(baseline):
     same = dict.fromkeys(IDS, 1.0)
     assert "other items" in check(baseline, current(same, fingerprint="0" * 64), {}).faults[0].why
     assert "judged by big, the baseline by nobody" in check(baseline, current(same, judge="big"), {}).faults[0].why
+
+
+def test_calls_are_not_compared_where_statements_were_judged_by_rows_on_one_side_only(baseline):
+    scores = {**baseline.scores["agent"], "call_accuracy": {"q0": 1.0}}
+    calls = baseline.model_copy(update={"scores": {"agent": scores}})
+    now = current(dict.fromkeys(IDS, 1.0), statements=BY_ROWS)
+    now.scores["agent"]["call_accuracy"] = {"q0": Score("call_accuracy", 0.0)}
+    found = check(calls, now, {})
+    assert [one.what for one in found.faults] == ["agent: call_accuracy"]
+    assert "statements are by rows, in the baseline not judged" in found.faults[0].why
+    assert [one.metric for one in found.compared["agent"]] == ["ndcg@10"]
+    same = calls.model_copy(update={"statements": BY_ROWS})
+    assert "call_accuracy" in [one.metric for one in check(same, now, {}).compared["agent"]]
 
 
 def test_a_baseline_is_read_as_it_was_written(tmp_path, baseline):

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from services.evaluation.golden import lock, sets
+from services.evaluation.golden.item import Stratum
 from services.evaluation.report.thresholds import alarms, hidden
-from services.evaluation.report.view import view_of
+from services.evaluation.report.view import WorstAnswer, view_of
 from services.evaluation.report.write import html, markdown, write
 from services.evaluation.runs import command
 from services.evaluation.runs.command import JudgeChoice, Wanted, WrongOrder
@@ -69,7 +70,29 @@ async def test_a_run_measures_what_needs_no_judge_and_says_what_is_not_measured(
         *("agent", "constant answer", "no retrieval", "single-shot RAG"),
     ]
     assert found.summary.of("no retrieval").means["refusal_accuracy"].mean == pytest.approx(1 / 3)
-    assert found.descriptions == {"vector_search": "Searches documents."}
+    assert found.tools.descriptions == {"vector_search": "Searches documents."}
+
+
+async def test_a_report_shows_what_choosing_tools_without_looking_would_score(whole, tmp_path):
+    async with listening(GatewayServer(answer)) as url:
+        found = await command.run(wanted(whole, tmp_path, url, with_baselines=False))
+    shares = {name: (one.accuracy.value, one.no_tool.value) for name, one in found.tools.trivial.items()}
+    assert shares["always vector_search"] == (1, 0)
+    assert shares["no tool"] == (0, 1)
+    for written in (html(view_of(found)), markdown(view_of(found))):
+        assert "always vector_search" in written
+
+
+def test_what_is_expected_is_a_refusal_only_where_nothing_answers():
+    asked = replace(ITEMS[0], reference=None)
+    hello = replace(asked, stratum=Stratum.NO_TOOL, calls=())
+    found = [WorstAnswer(one, 0, "", "", {}, [], [], [], []).expected for one in (ITEMS[0], ITEMS[2], asked, hello)]
+    assert found == [
+        "The warranty runs for 24 months.",
+        "a refusal",
+        "vector_search; the set does not say which text",
+        "no tool; the set does not say which text",
+    ]
 
 
 async def test_with_a_stand_in_for_the_judge_the_whole_path_runs_and_every_report_names_it(whole, tmp_path):
