@@ -50,6 +50,24 @@ async def test_a_response_that_was_streamed_can_be_read_whole_and_streamed_again
     assert [event.to_dict() async for event in rest] == events[5:]
 
 
+async def test_what_a_response_was_asked_with_is_listed_page_by_page(client):
+    turns = [{"role": "user", "content": "Hola"}, {"role": "assistant", "content": "Dígame."}]
+    given = [*turns, {"role": "user", "content": "plan it"}]
+    response = await client.responses.create(model="sabueso", input=given)
+    found = await client.responses.input_items.list(response.id, order="asc")
+    assert [(one.role, one.content[0].text) for one in found.data] == [(one["role"], one["content"]) for one in given]
+    paged = [one.id async for one in client.responses.input_items.list(response.id, limit=1)]
+    assert paged == [one.id for one in reversed(found.data)]
+    body = await refused(client.responses.input_items.list("resp_nowhere"))
+    assert body["code"] == "response_not_found"
+
+
+async def test_the_input_of_a_chat_answer_is_not_kept_as_items(stack, client):
+    told = (await stack.ask("¿Cuántos?", store=True)).json()
+    gone = await refused(client.responses.input_items.list(told["id"].replace("chatcmpl-", "resp_")))
+    assert gone["code"] == "input_not_kept"
+
+
 async def test_a_stored_chat_answer_can_be_read_as_a_response(stack, client):
     told = (await stack.ask("¿Cuántos?", store=True)).json()
     response_id = told["id"].replace("chatcmpl-", "resp_")

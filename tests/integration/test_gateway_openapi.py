@@ -117,7 +117,9 @@ def exercise_one(operation, url, examples, mode, statuses):
 
 
 async def check(stack, document, examples, mode):
-    await stack.ask("¿Cuántos contratos?", store=True)  # for feedback on it, and to be read again
+    await stack.ask("¿Cuántos contratos?", store=True)  # for feedback on it
+    asked = {"model": "sabueso", "input": "¿Cuántos contratos?"}
+    await stack.http.post("/v1/responses", json=asked, headers=stack.headers())  # to be read again, with its input
     stack.agent.kept |= {(*whose, "ans_1"): kept for (*whose, _), kept in stack.agent.kept.items()}
     await stack.http.put("/v1/collections/legal", json={}, headers=stack.headers())
     statuses = await asyncio.to_thread(exercise, stack.url, strict(document), examples, mode)

@@ -254,6 +254,16 @@ class AgentResponse(BaseModel):
     user: str | None
 
 
+class InputItems(BaseModel):
+    """A page of the items that a response was asked with, the last one first unless `order` says otherwise."""
+
+    object: Literal["list"]
+    data: list[dict[str, Any]]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
 class ConversationDeleted(BaseModel):
     """What was forgotten."""
 

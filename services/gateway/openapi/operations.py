@@ -68,6 +68,9 @@ OPERATIONS = {
     ("GET", "/v1/responses/{response_id}"): Operation(
         "Show a stored answer, or stream it again", {JSON: agent_answers.AgentResponse, EVENTS: _EVENTS_AGAIN}
     ),
+    ("GET", "/v1/responses/{response_id}/input_items"): Operation(
+        "List what a stored answer was asked with", {JSON: agent_answers.InputItems}
+    ),
     ("DELETE", "/v1/responses/{response_id}"): Operation(
         "Forget an answer with its question", {JSON: agent_answers.ConversationDeleted}
     ),

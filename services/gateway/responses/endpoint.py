@@ -16,6 +16,7 @@ from services.gateway.kept import memo_of
 from services.gateway.passing import pass_on
 from services.gateway.pools.routing import ModelPools
 from services.gateway.responses.asked import echo, question_of, responses_request
+from services.gateway.responses.input_items import with_input
 from services.gateway.responses.output import Event, Output
 
 
@@ -37,7 +38,7 @@ class Responses:
         answer = Answer(wanted.sabueso.cache, with_evidence=wanted.sabueso.include_evidence)
         echoed = echo(asked, wanted)
         with_steps = wanted.sabueso.include_steps
-        question = replace(question_of(wanted), memo=memo_of(answer, echoed, with_steps=with_steps))
+        question = replace(question_of(wanted), memo=memo_of(answer, with_input(echoed, wanted), with_steps=with_steps))
         output = Output(answer, echoed, with_steps=with_steps)
         if wanted.stream:
             return await self._agent.stream(request, question, answer, ResponseEvents(output))
