@@ -8,7 +8,7 @@ UV_VERSION := 0.13.9
 export UV_LINK_MODE ?= copy
 PROTOS := $(shell find protos/sabueso -name '*.proto')
 
-.PHONY: help setup protos up down status logs ask backup check fmt docs test test-slow test-chart helm eval-retrieval bench load-smoke soak load browser clients promtool evals lock clean
+.PHONY: help setup protos up down status logs ask backup images test-images check fmt docs test test-slow test-chart helm eval-retrieval bench load-smoke soak load browser clients promtool evals lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -123,6 +123,12 @@ promtool: setup
 
 helm: setup
 	@$(BIN)/python -m local.helm
+
+images: setup ## build the image of every service (BASE=image where Docker Hub cannot be reached; ONLY="gateway cli")
+	@$(BIN)/python -m local.images build $(ONLY) $(if $(BASE),--base '$(BASE)')
+
+test-images: images ## start every image as a cluster does, without rights and with a read-only root
+	@TEST_IMAGES=localhost/sabueso:dev $(BIN)/pytest -q tests/image
 
 eval-retrieval: setup ## measure search quality (DATA=folder ONLY="adi cisi" SPLIT=test REASON=… CHECK=1; without DATA: the shipped samples)
 	@$(BIN)/python -m services.evaluation.retrieval $(if $(DATA),--data '$(DATA)') $(if $(ONLY),--collections $(ONLY)) $(if $(SPLIT),--split $(SPLIT)) $(if $(REASON),--reason '$(REASON)') $(if $(MODEL),--model '$(MODEL)') $(if $(MAX_QUESTIONS),--max-questions $(MAX_QUESTIONS)) $(if $(CHECK),--check) $(if $(JSON),--json) --out docs/retrieval-quality.md
