@@ -24,6 +24,7 @@ from services.orchestrator.reflecting.model_reflection import ModelReflection
 from services.orchestrator.reflecting.reflection import Reflecting
 from services.orchestrator.result_cache import ResultCache
 from services.orchestrator.routing.embedding_router import EmbeddingRouter
+from services.orchestrator.routing.encoder import RememberedVectors
 from services.orchestrator.routing.router import AskTheModel
 from services.orchestrator.run import Limits
 from services.orchestrator.sampling.clients import EvaluationClient
@@ -102,9 +103,10 @@ def build(settings: Settings) -> Served:
     )
     conversations = _conversations(settings)
     embedding = EmbeddingClient(settings.embedding_address) if settings.embedding_address else None
+    known = RememberedVectors(embedding) if embedding is not None else None
     router = AskTheModel()
-    if embedding is not None:
-        router = EmbeddingRouter(embedding, tenants, min_confidence=settings.router_min_confidence)
+    if known is not None:
+        router = EmbeddingRouter(known, tenants, min_confidence=settings.router_min_confidence)
         router.begin(_acting(Signer(settings.identity_secret.get_secret_value())))
     planner, specialist, judge = (
         _model(settings, name, connections) if name else model
@@ -113,14 +115,14 @@ def build(settings: Settings) -> Served:
     detector = Detector(classifier_of(settings.injection_model))
     shields = Shields(tenants, detector, settings.identity_secret.get_secret_value().encode())
     reviewer = EvidenceReviewer(
-        Meaning(TimedEncoder(embedding)) if embedding is not None else None,
+        Meaning(TimedEncoder(known)) if known is not None else None,
         ModelJudge(TimedModel(judge)) if settings.citation_judge == "on" else None,
         settings.citation_check_seconds,
     )
     reviewer.warm()
     servicer = OrchestratorServicer(
         Agent(
-            strategies(model, router, _plan(settings, model, planner, specialist)),
+            strategies(model, router, _plan(settings, model, planner, specialist, connections)),
             limits,
             auto=Auto(router, settings.auto_plan_seconds, settings.auto_rag_seconds),
             conversation=_conversation(settings, model),
@@ -207,12 +209,20 @@ def _model(settings: Settings, name: str, connections: list[OpenAIModel]) -> Mod
     return calling_model(connections[-1], name, profile, Way(settings.tool_calls))
 
 
-def _plan(settings: Settings, model: Model, planner: Model, specialist: Model) -> Plan:
+def _plan(
+    settings: Settings, model: Model, planner: Model, specialist: Model, connections: list[OpenAIModel]
+) -> Plan:
+    names = {
+        "documents": settings.documents_specialist_model_name,
+        "sql": settings.sql_specialist_model_name,
+        "web": settings.web_specialist_model_name,
+    }
     return Plan(
         Planner(planner, settings.plan_timeout_seconds, settings.plan_max_steps),
         specialist,
         model,
         PlanPolicy(settings.plan_parallel_steps, settings.plan_step_iterations),
+        specialists={who: _model(settings, name, connections) for who, name in names.items() if name},
     )
 
 

@@ -192,9 +192,7 @@ async def serve(service: str, settings: ServerSettings, make: Callable[[], Await
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)
     with checked():
         served = await make()
-    signer = Signer(
-        settings.identity_secret.get_secret_value(), settings.identity_secret_fallbacks.get_secret_value()
-    )
+    signer = Signer(settings.identity_secret.get_secret_value(), settings.identity_secret_fallbacks.get_secret_value())
     server, health_servicer = build(
         service, served, signer, max_connection_age_seconds=settings.max_connection_age_seconds
     )

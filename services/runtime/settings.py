@@ -47,7 +47,7 @@ class ServerSettings(BaseSettings):
     )
     identity_secret_fallbacks: SecretStr = Field(
         default=SecretStr(""),
-        description="Further identity secrets that are believed, one a line, while `SABUESO_IDENTITY_SECRET` is replaced.",
+        description="Further identity secrets that are believed, one a line, while one is replaced by another.",
     )
     shutdown_grace_seconds: float = Field(
         default=20, ge=0, le=3600, description="Time that running calls get after SIGTERM."

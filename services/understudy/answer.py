@@ -1,18 +1,23 @@
 """Composes the cited answer from what the tools found: every fact is a number of a row or a quoted sentence."""
 
+import re
 from collections.abc import Mapping, Sequence
 
-from services.understudy.evidence import Findings, Page, Passage, Reply, clean, gives_orders
-from services.understudy.extract import Asked, Found, extract, read, shorten
-from services.understudy.intent import Part, recurring
+from services.understudy.evidence import Findings, Page, Passage, Reply, Rows, clean, gives_orders
+from services.understudy.extract import Asked, Found, Quote, extract, read, shorten
+from services.understudy.intent import Part, recurring, split
 from services.understudy.recurrence import recurring_clauses
 from services.understudy.rows_text import rows_text
 from services.understudy.schema_reader import Schema
-from services.understudy.search_queries import taken_apart
+from services.understudy.search_queries import taken_apart, telling
 from services.understudy.signs import Need
 from services.understudy.words import fold, language, sentences, stems
 
 _MIN_WEB_COVERAGE = 0.34
+# With accents: `será` is ahead, `era` is not.
+_AHEAD = re.compile(r"\b(?:will|shall)\b|\w(?:ré|rás|rá|remos|rán)\b")
+# Of each thing that a question asks; and words of its own that a part has at least.
+_QUOTES_OF_EACH, _LEAST_TELLING = 1, 2
 _SAY: Mapping[str, Mapping[str, str]] = {
     "es": {
         "no_rows": "No he encontrado datos en la base de datos que respondan a esta parte de la pregunta.",
@@ -25,6 +30,7 @@ _SAY: Mapping[str, Mapping[str, str]] = {
         "recurs": "Se repiten las siguientes cláusulas:",
         "clause": "Cláusula {number}",
         "in_documents": "en {count} de los {total} documentos encontrados",
+        "part": "De esto no dicen nada los documentos encontrados: «{part}».",
         "failed": "No se ha podido consultar {tool}, de modo que esa parte queda sin responder.",
         "no_tool": "No dispongo de una herramienta para consultar {tool}.",
         "sql_query": "la base de datos",
@@ -42,6 +48,7 @@ _SAY: Mapping[str, Mapping[str, str]] = {
         "recurs": "The following clauses recur:",
         "clause": "Clause {number}",
         "in_documents": "in {count} of the {total} documents found",
+        "part": "The documents found say nothing of this: “{part}”.",
         "failed": "{tool} could not be reached, so that part remains unanswered.",
         "no_tool": "I have no tool to consult {tool}.",
         "sql_query": "the database",
@@ -94,8 +101,14 @@ def _capitalised(text: str) -> str:
 
 
 def _numbers(question: str, found: Findings, schema: Schema, spoken: str) -> list[str]:
-    texts = [rows_text(question, one, spoken, schema) for one in found.rows]
+    ahead = _AHEAD.search(question.lower()) is not None
+    texts = [rows_text(question, one, spoken, schema) for one in found.rows if not (ahead and _is_nothing(one))]
     return [text for text in texts if text] or [_SAY[spoken]["no_rows"]]
+
+
+def _is_nothing(rows: Rows) -> bool:
+    """Whether it counts nothing: of what is still to come a database holds no more."""
+    return all(value in (None, 0, "0", "0.00") for row in rows.rows for value in row)
 
 
 def _documents(question: str, passages: Sequence[Passage], spoken: str) -> tuple[str, bool]:
@@ -115,14 +128,35 @@ def _documents(question: str, passages: Sequence[Passage], spoken: str) -> tuple
         if passages:
             return say["no_recurrence"].format(total=total), False
     found = read(question, passages)
-    quotes = list(found.quotes)
-    if not quotes:  # what names several things may be told of each in a passage of its own
-        of_each = [quote for part in taken_apart(question) for quote in extract(part, passages)[:1]]
-        quotes = list({quote.text: quote for quote in of_each}.values())
+    quotes, missing = _of_each(question, passages, found)
     if not quotes:
         return _refused(found, spoken), False
     lines = [_closed(one.text, "".join(f"[{mark}]" for mark in one.numbers if mark)) for one in quotes]
-    return (lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines)), True
+    text = lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines)
+    return "\n\n".join([text, *(say["part"].format(part=part.strip(" ¿?.,;")) for part in missing)]), True
+
+
+def _of_each(question: str, passages: Sequence[Passage], found: Found) -> tuple[list[Quote], list[str]]:
+    """What is quoted for each thing that a question asks, and the parts of it of which nothing is said.
+
+    Each may be told in a passage of its own. `found`: what is told of all of it.
+    """
+    apart = taken_apart(question)
+    if not apart or (found.quotes and len(split(question)) < 2):
+        return list(found.quotes), []
+    # A part of one word leans on the others, though nothing in it points there: `and when is it asked for?`
+    leaning = [len(telling(part)) < _LEAST_TELLING for part in apart]
+    told = [
+        extract(question if leans else part, passages)[:_QUOTES_OF_EACH]
+        for part, leans in zip(apart, leaning, strict=True)
+    ]
+    if found.quotes and not all(told):
+        told.append(list(found.quotes))
+    quotes = {quote.text: quote for quotes in told for quote in quotes}
+    of_parts = sum(map(len, told[: len(apart)]))
+    missing = [part for part, own in zip(apart, told, strict=False) if not own]
+    new = len(quotes) > of_parts or not of_parts
+    return list(quotes.values()), [] if new or len(split(question)) < 2 else missing
 
 
 def _refused(found: Found, spoken: str) -> str:

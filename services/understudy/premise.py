@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from services.runtime.expressions.quantities import quantities
+from services.understudy.bounds import goes_for
 from services.understudy.glossary import of_one_meaning
 from services.understudy.predicate import predicate
 from services.understudy.premise_words import (
@@ -125,17 +126,17 @@ class Premise:
 
     def _number(self, said: Said) -> Lack | None:
         """`The 90-day term` is not told of by what says sixty."""
+        asking = _COUNTED.sub(" ", self._question)
         asked = [
-            one
-            for one in quantities(_COUNTED.sub(" ", self._question))
-            if one.value != 1 and not ASKED_COUNT.search(self._folded[: one.start])
+            one for one in quantities(asking) if one.value != 1 and not ASKED_COUNT.search(self._folded[: one.start])
         ]
         if not asked:
             return None
         near = _COUNTED.sub(" ", fold(said.near))
         known = {one.value for one in quantities(near)}
         for one in asked:
-            if one.value not in known and not re.search(rf"(?<!\d){one.value:f}(?!\d)", near):
+            told = one.value in known or re.search(rf"(?<!\d){one.value:f}(?!\d)", near)
+            if not told and not goes_for(one, asking, near):
                 return Lack(self._question[one.start : one.end].strip(), contrary=True)
         return None
 

@@ -24,7 +24,9 @@ _TIME_UNIT = (
     r"(?:seconds?|minutes?|hours?|days?|weeks?|fortnights?|months?|years?|decades?|centur(?:y|ies)|"
     r"segundos?|minutos?|horas?|dias?|semanas?|mes(?:es)?|anos?|decadas?|siglos?)"
 )
-_SPAN = re.compile(rf"\b{_COUNT}\s+(?:\w+\s+)?{_TIME_UNIT}\b|\bhasta (?:el|la)\b|\buntil\b")
+_SPAN = re.compile(
+    rf"\b{_COUNT}[\s-]+(?:\w+\s+)?{_TIME_UNIT}\b|\b\d+\s?(?:h|hrs?|mins?)\b|\bhasta (?:el|la)\b|\buntil\b"
+)
 _LENGTH = re.compile(
     rf"\b{_COUNT}\s+(?:\w+\s+)?(?:metros?|kilometros?|centimetros?|milimetros?|km|cm|mm|m|millas?|pies|leguas?|"
     r"met(?:re|er)s?|kilomet(?:re|er)s?|centimet(?:re|er)s?|millimet(?:re|er)s?|miles?|feet|foot|yards?|"
@@ -105,7 +107,7 @@ _FORMS: tuple[tuple[str, re.Pattern[str], re.Pattern[str]], ...] = tuple(
             r"\bhow (?:heavy|much does \w+ weigh)\b|\bcuanto pesa\b|\b(?:que|cual es el) peso\b|\bweight of\b",
             _WEIGHT,
         ),
-        ("area", r"\b(?:que|cual es la) (?:superficie|extension)\b|\bwhat (?:is the )?area\b", _AREA),
+        ("area", r"\b(?:que|cual es la) (?:superficie|extension)\b|\b(?<!in )what (?:is the )?area\b", _AREA),
         ("speed", r"\b(?:que|a que) velocidad\b|\bhow fast\b|\bwhat speed\b", _SPEED),
         ("volume", r"\b(?:que|cual es la) capacidad\b|\bwhat (?:is the )?capacity\b", _VOLUME),
         ("year", r"\b(?:what|which|que) (?:year|ano|siglo|century)\b", _YEAR),
@@ -137,18 +139,27 @@ _WHERE = re.compile(
     r"lugar|localidad|villa)\b"
 )
 _HEAD = re.compile(
-    r"\b(?:(?:what|which|que|cual|cuales|cuant[oa]s|how many) "
+    r"\b(?:(?:what|which|(?<!por )que|cual|cuales|cuant[oa]s|how many) "
     r"(?:(?:other|more|otros?|otras?|mas|type|kind|sort|tipo|clase) (?:of |"
     r"de )?)?)(?P<head>[a-z]+)(?: (?P<next>[a-z]+))?"
 )
-_UNITS = frozenset(
-    stem(one)
-    for one in """seconds minutes hours days weeks months years decades segundos minutos horas dias semanas meses anos
-    decadas metres meters kilometres miles metros kilometros millas litres litros tonnes toneladas kilos euros dollars
-    dolares paginas pages""".split()
-)
+# Each unit as it may be asked for and written in either language, and short behind a number.
+_UNITS_WRITTEN = tuple(
+    (frozenset(map(stem, names.split())), "|".join((*names.split(), *(f"(?<=[\\d ]){one}" for one in short.split()))))
+    for names, short in (
+        ("second seconds segundo segundos", "s secs? segs?"), ("minute minutes minuto minutos", "mins?"),
+        ("hour hours hora horas", "h hrs?"), ("day days dia dias", ""), ("week weeks semana semanas", ""),
+        ("month months mes meses", ""), ("year years ano anos", ""), ("decade decades decada decadas", ""),
+        ("metre metres meter meters metro metros", "m"), ("kilometre kilometres kilometro kilometros", "km"),
+        ("mile miles milla millas", ""), ("litre litres liter liters litro litros", "l"),
+        ("tonne tonnes ton tons tonelada toneladas", "t"), ("kilo kilos kilogram kilograms kilogramos", "kg"),
+        ("euro euros", "€ eur"), ("dollar dollars dolar dolares", "usd"), ("page pages pagina paginas", ""),
+    )
+)  # fmt: skip
 # What shows by its unit, so that a sentence without one holds no answer.
 MEASURES = frozenset("span length weight area degrees speed share often".split())
+# What one sentence is enough for.
+FIGURES = MEASURES | {"money", "number", "volume", "year"}
 _ROLES = ("profesion", "pariente", "institucion", "grado", "empresa")
 
 
@@ -180,7 +191,7 @@ class Wanted:
             return False
         said = {one[0] for one in pattern.finditer(fold(self.question))}
         new = any(one[0] not in said for one in pattern.finditer(fold(text)))
-        return self._in_unit(text) if stem(self.head) in _UNITS and self.form in ("span", "number") else new
+        return self._in_unit(text) if _written(stem(self.head)) and self.form in ("span", "number") else new
 
     def shown(self, text: str) -> bool:
         """Whether a text holds something of the kind, the kind's own name, or a name that may be of it."""
@@ -193,8 +204,7 @@ class Wanted:
 
     def _in_unit(self, text: str) -> bool:
         """Whether a number comes with the unit asked for, or as `and the other takes 88` with none."""
-        own = rf"\b{_COUNT}\s+(?:\w+\s+)?{self.head[:4]}|\b\d{{1,3}}(?:[.,]\d+)?\s*(?:[.,;]|$)"
-        return bool(re.search(own, fold(text)))
+        return bool(_number_in(stem(self.head)).search(fold(text)))
 
     def _member(self, name: str, text: str) -> bool:
         known, members = set(stems(self.question)), _kinds().get(stem(name), frozenset())
@@ -214,6 +224,17 @@ class Wanted:
             if not opens and any(word not in known for word in words):
                 found.append(one[0])
         return found
+
+
+def _written(unit: str) -> str:
+    """How a unit, given by its stem, may be written; empty where it is none."""
+    return next((forms for stems_of, forms in _UNITS_WRITTEN if unit in stems_of), "")
+
+
+@lru_cache(maxsize=64)
+def _number_in(unit: str) -> re.Pattern[str]:
+    """A number with the unit of that stem, or with none at the end of what is said."""
+    return re.compile(rf"\b{_COUNT}[\s-]*(?:\w+\s+)?(?:{_written(unit)})(?!\w)|\b\d{{1,3}}(?:[.,]\d+)?\s*(?:[.,;]|$)")
 
 
 @lru_cache(maxsize=256)

@@ -1092,8 +1092,15 @@ async def test_questions_that_are_asked_at_the_same_time_share_one_query(tmp_pat
     async with real_cache() as address, world(tmp_path, cache_address=address) as it:
         it.tools.gate.clear()
         it.model.replies = [*[calling(COUNT) for _ in range(8)], *[saying("47 [1].") for _ in range(8)]]
-        asking = [asyncio.create_task(it.ask()) for _ in range(8)]
-        await asyncio.sleep(0.3)
+        asking = [asyncio.create_task(it.ask())]
+        async with asyncio.timeout(60):
+            while not it.tools.count("Query"):
+                await asyncio.sleep(0.01)
+            # One after another: a lookup that has to wait for seven others on a busy machine is given up.
+            for waiting in range(1, 8):
+                asking.append(asyncio.create_task(it.ask()))
+                while REGISTRY.get_sample_value("sabueso_tool_cache_waiting_calls") < waiting:
+                    await asyncio.sleep(0.01)
         it.tools.gate.set()
         answers = await asyncio.gather(*asking)
         assert it.tools.count("Query") == 1

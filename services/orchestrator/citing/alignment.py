@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 from services.orchestrator.citing.clauses import Clause, clauses
@@ -23,7 +24,7 @@ class Place:
     text: str
     nearness: float = 0
 
-    @property
+    @cached_property
     def around(self) -> frozenset[str]:
         """What the whole sentence speaks of."""
         return spoken(self.sentence)

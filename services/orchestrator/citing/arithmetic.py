@@ -121,10 +121,9 @@ def is_rounded(figure: Figure, target: Decimal, exact: Decimal) -> bool:
 
 def _step(figure: Figure, target: Decimal) -> Decimal:
     """What the last digit that is not 0 of the figure as written counts, in the unit of `target`."""
-    exponent = figure.value.normalize().as_tuple().exponent
-    if not isinstance(exponent, int) or not figure.value:
+    if figure.last_place is None:
         return Decimal(0)
-    return Decimal(1).scaleb(exponent) * target / figure.value
+    return Decimal(1).scaleb(figure.last_place) * target / figure.value
 
 
 def is_year(figure: Figure) -> bool:

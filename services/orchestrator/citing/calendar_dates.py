@@ -12,6 +12,8 @@ _YEAR = r"(?P<year>1\d{3}|20\d\d)"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|º|o)?"
 _JOINED = r"(?:\s*(?:,|y|e|and|al?|to|or|o|-|–)\s*)"
 _NO_WORD = r"(?![\w])"
+_WORD = re.compile(r"\w+")
+# The first two are digits alone; the last one is the name of a month alone.
 _FORMS = (
     re.compile(rf"(?<![\w.,/-]){_YEAR}-(?P<m>0[1-9]|1[0-2])-(?P<days>[0-3]\d)(?!\d)"),
     re.compile(rf"(?<![\w.,/-])(?P<days>[0-3]?\d)(?P<by>[/.-])(?P<m>[0-3]?\d)(?P=by){_YEAR}(?![\w/-])"),
@@ -46,7 +48,8 @@ class Day:
 def days(folded: str) -> Iterator[tuple[Day, int, int]]:
     """The dates of a folded text, each with its place. Several days of one month come one by one, at one place."""
     taken: list[tuple[int, int]] = []
-    for form in _FORMS:
+    named = not MONTHS.keys().isdisjoint(_WORD.findall(folded))
+    for form in _FORMS if named else _FORMS[:2]:
         for match in form.finditer(folded):
             if any(start < match.end() and match.start() < end for start, end in taken):
                 continue

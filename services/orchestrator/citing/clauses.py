@@ -8,7 +8,7 @@ from itertools import islice, takewhile
 
 from services.orchestrator.citing.figures import Figure, Kind, figures
 from services.orchestrator.citing.lexicon import Term, pairs_of, terms
-from services.orchestrator.citing.words import content, key, words
+from services.orchestrator.citing.words import has_content, key
 
 # Behind these another clause begins.
 _CONNECTORS = frozenset(
@@ -94,7 +94,8 @@ def clauses(text: str) -> tuple[Clause, ...]:
     """The clauses of a sentence, in order."""
     text = text[:_MOST_CHARS]
     told = figures(text)
-    found = [one for one in terms(text) if not any(_is_inside(one, figure) for figure in told)]
+    spans = [one for one in told if one.kind in (Kind.DATE, Kind.TIME)]
+    found = [one for one in terms(text) if not any(_is_inside(one, span) for span in spans)] if spans else terms(text)
     values = {one.start: value for one in told if (value := _value(one))}
     read: list[Clause] = []
     subject: list[Term] = []
@@ -108,7 +109,7 @@ def clauses(text: str) -> tuple[Clause, ...]:
 
 def _is_inside(term: Term, figure: Figure) -> bool:
     """Whether it is no more than part of a date: `May`."""
-    return figure.kind in (Kind.DATE, Kind.TIME) and figure.start < term.start < figure.end
+    return figure.start < term.start < figure.end
 
 
 def _value(figure: Figure) -> str:
@@ -203,7 +204,7 @@ def _content_count(part: Sequence[Term]) -> int:
 
 def _is_content(term: Term) -> bool:
     return bool(term.sense or term.party or term.contraries) or (
-        not term.labels & _FUNCTIONAL and bool(content(words(term.text)))
+        not term.labels & _FUNCTIONAL and has_content(term.text)
     )
 
 
@@ -279,7 +280,7 @@ def _anchor(term: Term, values: dict[int, str]) -> str:
         return f"@{term.party}"
     if term.sense:
         return term.sense
-    if term.labels & _FUNCTIONAL or not content(words(term.text)):
+    if term.labels & _FUNCTIONAL or not has_content(term.text):
         return ""
     if term.contraries:
         return f"~{term.contraries[0][0]}"

@@ -1,11 +1,11 @@
 """Figures of a text, as an answer and its sources write them: numbers with units, dates, times of day, codes."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import zip_longest
 
 from services.orchestrator.citing import units
@@ -54,9 +54,18 @@ class Figure:
         """Family of the unit, empty without one, and the value in its smallest unit."""
         return units.measure(self.value, self.unit)
 
+    @cached_property
+    def last_place(self) -> int | None:
+        """The power of ten of its last digit that is not 0; None where it has none."""
+        exponent = self.value.normalize().as_tuple().exponent
+        return exponent if isinstance(exponent, int) and self.value else None
+
 
 # A letter first: `100k`, `19th` and `30kg` are numbers. A dot within is a code's only between digits: `v2.1`.
-_CODE = re.compile(r"(?<![\w.])[a-z]{1,12}(?:[-/_]?[a-z]{0,6}){0,2}[-/_]?\d[\da-z]*(?:(?:[-/_][\da-z]+)|\.\d+){0,6}")
+_CODE = re.compile(
+    r"(?<![\w.])(?=[a-z][a-z/_-]*\d)[a-z]{1,12}(?:[-/_]?[a-z]{0,6}){0,2}[-/_]?\d[\da-z]*"
+    r"(?:(?:[-/_][\da-z]+)|\.\d+){0,6}"
+)
 _PERIOD_CODE = re.compile(r"[qth][1-4]$")
 _TIME = re.compile(
     r"(?<![\w.:,])([01]?\d|2[0-4])(?::([0-5]\d))?\s?(a\.?m\.?|p\.?m\.?)(?!\w)|(?<![\w.:,])([01]?\d|2[0-4]):([0-5]\d)(?![\w:])"
@@ -77,6 +86,8 @@ _NO_NUMBERS = re.compile(
     r"|(?<=[(])[1-9][)]",
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
+# What of it may stand where no digits are: a word of it may be spelt like a number.
+_ADDRESS_OR_CODE = re.compile(r"`|://|\bwww\.")
 _BETWEEN = (
     r"\s+(?:a |an |the |un |una |los |las |el |de |every |cada )?(?:unos |about |unas )?"
     rf"(?:[€$£]\s?|(?:eur|usd|{units.CODES})\s)?$"
@@ -117,34 +128,44 @@ _HALF_MORE = re.compile(rf"(?<![\w-])(?:an? |una? )?{_MEASURES} (?:and a half|y 
 _HALF_ALONE = re.compile(rf"(?<![\w-])(?:half an?|medi[ao]) {_MEASURES}(?!\w)")
 _HALF_BEHIND = re.compile(r"\s?\w+\s(?:and a half|y medi[ao])\b")
 _NUMBER_CHARS, _HALF = 16, Decimal("0.5")
+_DIGIT = re.compile(r"\d")
+# Longer texts are read once, and not remembered.
+_SHORT_CHARS = 1_500
 _CUT = re.compile(r"…|\.\.\.")
 _APART = ";"
 _RANGE = re.compile(r"\s*(?:;|a|to|y|and|o|or|hasta|up to)\s*(?:[€$£]\s*)?")
 
 
-def figures(text: str) -> list[Figure]:
+def figures(text: str) -> tuple[Figure, ...]:
     """The figures of a text by kind; what stands in addresses, code, marks and list marks is left out."""
+    return _short_figures(text) if len(text) <= _SHORT_CHARS else _figures(text)
+
+
+def _figures(text: str) -> tuple[Figure, ...]:
     found: list[Figure] = []
-    folded = _take(fold(text), text, found, _sections)
-    folded = _NO_NUMBERS.sub(lambda match: "|" * len(match.group()), folded)
-    folded = _take(folded, text, found, _dates)
-    folded = _take(folded, text, found, _codes)
-    folded = _take(folded, text, found, _times)
-    folded = _take(folded, text, found, _years)
-    folded = _take(folded, text, found, _shares)
-    folded = _take(folded, text, found, _halves)
-    folded = _take(folded, text, found, _elevens)
-    folded = _take(folded, text, found, _ordinals)
-    folded = _BETWEEN_DIGITS.sub(lambda match: _APART * len(match.group()), folded)
+    folded = fold(text)
+    in_digits = _DIGIT.search(folded) is not None
+    if in_digits:
+        folded = _take(folded, text, found, _sections)
+    if in_digits or _ADDRESS_OR_CODE.search(folded):
+        folded = _NO_NUMBERS.sub(lambda match: "|" * len(match.group()), folded)
+    for reader in _READERS if in_digits else _READERS_OF_WORDS:
+        folded = _take(folded, text, found, reader)
+    if in_digits:
+        folded = _BETWEEN_DIGITS.sub(lambda match: _APART * len(match.group()), folded)
     found.extend(_with_unit_of_range(list(_numbers(folded, text)), folded))
-    return found
+    return tuple(found)
+
+
+# Several checks read the same sentences.
+_short_figures = lru_cache(maxsize=4_096)(_figures)
 
 
 def _like_year(figure: Figure) -> bool:
     return figure.text.isdecimal() and len(figure.text) == 4 and figure.value < 2_101
 
 
-def _with_unit_of_range(found: list[Figure], folded: str) -> Iterator[Figure]:
+def _with_unit_of_range(found: Sequence[Figure], folded: str) -> Iterator[Figure]:
     """The figures; of `5,000 to 50,000 EUR` both are in euros."""
     for one, following in zip_longest(found, found[1:]):
         if (
@@ -293,3 +314,8 @@ def _places(written: str) -> int:
     """Digits after the decimal point of a number as written."""
     match = re.search(r"[.,](\d+)\D*$", written)
     return len(match[1]) if match and len(match[1]) != 3 else 0
+
+
+# In this order: what one has taken the next ones do not see. Without digits only some can find anything.
+_READERS = (_dates, _codes, _times, _years, _shares, _halves, _elevens, _ordinals)
+_READERS_OF_WORDS = (_dates, _shares, _halves, _elevens)

@@ -1,11 +1,10 @@
 """What words do to a sentence: which deny, which bound, which are contraries of each other, which mean the same."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -18,8 +17,7 @@ _PLAIN = ("label", "plain")
 _NO_LABELS: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """A word of a text, or several that are one term, with what the lists say of it.
 
     `labels`: names of lists; `contraries`: pair and side, 1 or -1, of each pair; `sense`: what it is the same as, empty
@@ -49,26 +47,29 @@ def without_denials(text: str) -> str:
     return " ".join(text.split())
 
 
-def terms(text: str) -> list[Term]:
-    """The terms of a text, in order."""
-    found = words(text)
-    return list(_joined(text, found))
+@lru_cache(maxsize=4_096)
+def terms(text: str) -> tuple[Term, ...]:
+    """The terms of a sentence, in order."""
+    return tuple(_joined(text, words(text)))
 
 
 def _joined(text: str, found: Sequence[Word]) -> Iterator[Term]:
-    at = 0
+    at, phrases = 0, _lists().phrases
     while at < len(found):
-        length = _phrase_length(text, found, at)
-        last = found[at + length - 1]
-        joined = "_".join(word.folded for word in found[at : at + length])
-        joined = _ACCENTED.get(found[at].text.lower(), joined)
-        yield _term(joined, found[at].start, last.start + len(last.text), found[at].capitalised)
+        first = last = found[at]
+        joined, length = first.folded, 1
+        if joined in phrases and (length := _phrase_length(text, found, at, phrases[joined])) > 1:
+            last = found[at + length - 1]
+            joined = "_".join(word.folded for word in found[at : at + length])
+        if first.text not in (first.folded, first.folded.capitalize()):
+            joined = _ACCENTED.get(first.text.lower(), joined)
+        yield Term(joined, first.start, last.start + len(last.text), *_looked_up(joined), first.capitalised)
         at += length
 
 
-def _phrase_length(text: str, found: Sequence[Word], at: int) -> int:
+def _phrase_length(text: str, found: Sequence[Word], at: int, phrases: Sequence[Sequence[str]]) -> int:
     """How many words from here on are one term."""
-    for phrase in _lists().phrases.get(found[at].folded, ()):
+    for phrase in phrases:
         if at + len(phrase) > len(found):
             continue
         here = found[at : at + len(phrase)]
@@ -81,11 +82,6 @@ def _phrase_length(text: str, found: Sequence[Word], at: int) -> int:
 
 def _is(word: str, part: str) -> bool:
     return word.startswith(part[:-1]) if part.endswith("*") else word == part
-
-
-def _term(text: str, start: int, end: int, capitalised: bool) -> Term:
-    labels, contraries, sense, party, converse = _looked_up(text)
-    return Term(text, start, end, labels, contraries, sense, party, converse, capitalised)
 
 
 @lru_cache(maxsize=65_536)

@@ -5,10 +5,11 @@ A wrong number follows from others by chance: where most numbers of its size do,
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
-from itertools import combinations, product
+from functools import lru_cache
+from itertools import chain, combinations, islice, product
 from typing import TypeVar
 
 from services.orchestrator.citing.arithmetic import is_rounded, is_year
@@ -58,29 +59,52 @@ class Ground:
     @classmethod
     def of(cls, sources: Sequence[SourceText], beside: Iterable[Figure] = ()) -> "Ground":
         """The figures of sources, and such of the sentence that are known to be right."""
-        sources = [one for one in sources if not one.tabular]
-        numbers: dict[tuple[str, Decimal], None] = {}
-        years: dict[int, None] = {}
-        days: dict[Day, None] = {}
-        times: dict[int, None] = {}
         beside = [one for one in beside if one.unit or not one.spelt or one.value > _FEW]
-        for one in [*beside, *(figure for source in sources for figure in source.figures)]:
-            if one.kind is Kind.DATE:
-                days[one.day] = None
-                if one.day.year:
-                    years[one.day.year] = None
-            elif one.kind is Kind.TIME:
-                times[int(one.value)] = None
-            elif one.kind is Kind.NUMBER and one.text.isdecimal() and not one.unit and _FIRST <= one.value <= _LAST:
-                years[int(one.value)] = None
-            elif one.kind is Kind.NUMBER and one.unit != SECTION and one.text.lower() not in _RATES:
-                family, value = one.measure
-                numbers["%" if family == "percentage point" else family, value] = None
-        elliptic = [value for source in sources for value in _without_noun(source)][:_MAX_TIMES]
-        others = (tuple(years)[:_MAX_TIMES], tuple(days)[:_MAX_TIMES], tuple(times)[:_MAX_TIMES])
-        folded = [fold(source.text) for source in sources]
-        divisors = tuple(by for by, said in _PARTS.items() if any(map(said.search, folded)))
-        return cls(tuple(numbers)[:_MAX_NUMBERS], tuple(elliptic), tuple(_told(beside)), *others, divisors)
+        drawn = [_drawn(one) for one in sources if not one.tabular]
+        parts = [_of_figures(beside), *drawn]
+        return cls(
+            _first(_MAX_NUMBERS, [one.numbers for one in parts]),
+            tuple(islice(chain.from_iterable(one.elliptic for one in drawn), _MAX_TIMES)),
+            tuple(_told(beside)),
+            _first(_MAX_TIMES, [one.years for one in parts]),
+            _first(_MAX_TIMES, [one.days for one in parts]),
+            _first(_MAX_TIMES, [one.times for one in parts]),
+            tuple(by for by in _PARTS if any(by in one.divisors for one in drawn)),
+        )
+
+
+def _first(count: int, listed: Iterable[Iterable[_Any]]) -> tuple[_Any, ...]:
+    """The first of all that are different."""
+    return tuple(islice(dict.fromkeys(chain.from_iterable(listed)), count))
+
+
+# Every figure of an answer that its source lacks is reckoned with the same sources.
+@lru_cache(maxsize=512)
+def _drawn(source: SourceText) -> Ground:
+    """All of one source, for putting together."""
+    folded = fold(source.text)
+    divisors = tuple(by for by, said in _PARTS.items() if said.search(folded))
+    return replace(_of_figures(source.figures), elliptic=tuple(_without_noun(source)), divisors=divisors)
+
+
+def _of_figures(found: Iterable[Figure]) -> Ground:
+    numbers: dict[tuple[str, Decimal], None] = {}
+    years: dict[int, None] = {}
+    days: dict[Day, None] = {}
+    times: dict[int, None] = {}
+    for one in found:
+        if one.kind is Kind.DATE:
+            days[one.day] = None
+            if one.day.year:
+                years[one.day.year] = None
+        elif one.kind is Kind.TIME:
+            times[int(one.value)] = None
+        elif one.kind is Kind.NUMBER and one.text.isdecimal() and not one.unit and _FIRST <= one.value <= _LAST:
+            years[int(one.value)] = None
+        elif one.kind is Kind.NUMBER and one.unit != SECTION and one.text.lower() not in _RATES:
+            family, value = one.measure
+            numbers["%" if family == "percentage point" else family, value] = None
+    return Ground(tuple(numbers), (), (), tuple(years), tuple(days), tuple(times))
 
 
 def follows(figure: Figure, text: str, ground: Ground, others: Ground | None = None) -> bool:

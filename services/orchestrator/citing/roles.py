@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from services.orchestrator.citing.lexicon import Term, terms
-from services.orchestrator.citing.words import content, key, words
+from services.orchestrator.citing.words import has_content, key
 
 _CUT = re.compile(
     r"(?<=[.;:!?])\s+|[,;:()]\s+|\s+(?=(?:but|while|whereas|because|when|if|pero|mientras|porque|cuando|si)\s)"
@@ -44,6 +44,8 @@ class Deed:
 def is_turned(said: str, sentences: Sequence[str]) -> str:
     """The sentence of the source in which the parties stand the other way round; empty where there is none."""
     for mine in deeds(said):
+        if mine.first() is None:
+            continue
         found = [(text, _order(mine, its)) for text in sentences for its in deeds(text)]
         if any(order > 0 for _, order in found):
             continue
@@ -118,4 +120,4 @@ def _anchor(term: Term) -> str:
         return term.sense or f"@{term.party}"
     if term.contraries:
         return "~{}{:+}".format(*term.contraries[0])
-    return key(term.text) if "light" not in term.labels and content(words(term.text)) else ""
+    return key(term.text) if "light" not in term.labels and has_content(term.text) else ""

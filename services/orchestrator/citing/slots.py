@@ -11,7 +11,7 @@ from services.orchestrator.citing.calendar_dates import Day
 from services.orchestrator.citing.figures import Kind, figures
 from services.orchestrator.citing.lexicon import Term, terms
 from services.orchestrator.citing.names import named_runs
-from services.orchestrator.citing.words import content, key, words
+from services.orchestrator.citing.words import has_content, key, words
 
 _CUT = re.compile(r"(?<=[.;:!?])\s+|,\s+|\s+(?=(?:and|but|while|whereas|y|e|pero|mientras)\s)")
 _JOINED = re.compile(r"(?:and|y|e)\s")
@@ -68,17 +68,18 @@ class Misplaced:
 
 def misplaced(said: str, sources: Sequence[str]) -> Iterator[Misplaced]:
     """Where a sentence gives the role that a source gives to one name, date or party to another of the source's."""
-    known = [one for text in sources for one in segments(text)]
-    for mine in segments(said):
+    told = [mine for mine in segments(said) if mine.fillers]
+    known = [one for text in sources for one in segments(text)] if told else []
+    for mine in told:
         for filler in mine.fillers:
             own = [one for one in known if any(filler.agrees(other) for other in one.fillers)]
             if not own or _is_sure_of_place(filler, own, known, mine):
                 continue
-            told = mine.anchors - {mine.subject} if filler.kind == "date" and len(mine.anchors) > 1 else mine.anchors
-            least = _LEAST_SHARED[filler.kind] * len(told)
+            about = mine.anchors - {mine.subject} if filler.kind == "date" and len(mine.anchors) > 1 else mine.anchors
+            least = _LEAST_SHARED[filler.kind] * len(about)
             for rival in (one for one in known if _has_rival(one, filler, mine)):
-                shared = told & rival.around
-                if shared and len(shared) >= least and all(told & one.around < shared for one in own):
+                shared = about & rival.around
+                if shared and len(shared) >= least and all(about & one.around < shared for one in own):
                     yield Misplaced(mine.text, own[0].text, rival.text)
                     break
 
@@ -153,7 +154,7 @@ def _anchor(term: Term) -> str:
         return f"~{pair}{side:+}"
     if term.party:
         return f"@{term.party}"
-    if "light" in term.labels or not content(words(term.text)):
+    if "light" in term.labels or not has_content(term.text):
         return ""
     return key(term.text)
 
@@ -192,5 +193,5 @@ def _openings(text: str) -> Iterator[_Placed]:
     """Words with a capital that no list knows: at the beginning of a sentence a name cannot be told for sure."""
     for one in terms(text):
         known = one.sense or one.party or one.labels or one.contraries
-        if one.capitalised and not known and len(one.text) >= _LEAST_NAME and content(words(one.text)):
+        if one.capitalised and not known and len(one.text) >= _LEAST_NAME and has_content(one.text):
             yield one.start, one.end, Filler("name", frozenset((key(one.text),)), strong=False)

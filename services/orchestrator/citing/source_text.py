@@ -89,6 +89,9 @@ class SourceText:
     row_count: int = 0
     counts: frozenset[int] = frozenset()
 
+    def __hash__(self) -> int:
+        return hash(self.text)  # the rest would be gone through each time
+
 
 def read(source: Source) -> SourceText:
     """Reads a source."""

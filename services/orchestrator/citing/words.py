@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import yaml
 
@@ -27,6 +26,8 @@ _BY_LENGTH = sorted(_ENDINGS, key=len, reverse=True)
 _SOUNDS = (("ph", "f"), ("th", "t"), ("qu", "c"), ("k", "c"), ("y", "i"), ("ck", "c"))
 _DOUBLED = re.compile(r"([b-df-hj-np-tv-z])\1")
 _MIN_STEM, _KEY_LETTERS = 3, 5
+# A sentence is read by several checks, and remembered for them; longer texts are not.
+_SHORT_CHARS = 1_500
 
 _NEGATORS = frozenset(_LISTS["negators"].split())
 _CONTRACTED = re.compile(r"n['’]t$")
@@ -46,8 +47,7 @@ OTHER = "other"
 _SPANISH_LETTERS = frozenset("ñáíóú")
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """A word as written, without accents in lower case, and where it stands."""
 
     text: str
@@ -60,10 +60,17 @@ class Word:
         return self.text[0].isupper()
 
 
-def words(text: str) -> list[Word]:
+def words(text: str) -> tuple[Word, ...]:
     """The words of a text, in order."""
+    return _short_words(text) if len(text) <= _SHORT_CHARS else _words(text)
+
+
+def _words(text: str) -> tuple[Word, ...]:
     folded = fold(text)
-    return [Word(text[m.start() : m.end()], m.group(), m.start()) for m in _WORD.finditer(folded)]
+    return tuple([Word(text[m.start() : m.end()], m.group(), m.start()) for m in _WORD.finditer(folded)])
+
+
+_short_words = lru_cache(maxsize=4_096)(_words)
 
 
 @lru_cache(maxsize=65_536)
@@ -82,6 +89,12 @@ def key(folded: str) -> str:
 def content(found: Sequence[Word]) -> list[Word]:
     """The words that say something: no function words, no digits."""
     return [word for word in found if _says_something(word.folded)]
+
+
+@lru_cache(maxsize=65_536)
+def has_content(term: str) -> bool:
+    """Whether a word, or one of several, says something."""
+    return bool(content(_words(term)))
 
 
 @lru_cache(maxsize=65_536)

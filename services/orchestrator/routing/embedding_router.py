@@ -116,6 +116,10 @@ class EmbeddingRouter:
         question = cleaned(asked.question)
         if is_sum(question):
             return _Decided(Route(confidence=1.0, reason="the question is a sum"), "no_tool")
+        usable = [one for name, one in learned.reviewed.items() if name in asked.tools]
+        if (call := fit(usable, question, self._today())) is not None:
+            # It says every word of the question: no vector could tell more.
+            return self._settled(asked, question, Route(), self._calibration.fits, [(_whole(question), call)])
         pieces, smallest = parts(question), fragments(question)
         texts = [question, *pieces, *smallest]
         spoken = list(dict.fromkeys(punctuated(text) for text in texts))
@@ -128,25 +132,33 @@ class EmbeddingRouter:
         scores = dict(zip(spoken, learned.head.scores(spoken, encoded.vectors), strict=True))
         whole, *smaller = [Piece(text, scores[punctuated(text)]) for text in texts]
         heard = _Heard(whole, smaller[: len(pieces)], smaller[len(pieces) :])
-        return self._decided(asked, learned.reviewed, heard)
+        return self._decided(asked, usable, heard)
 
-    def _decided(self, asked: Asked, reviewed: Mapping[str, Reviewed], heard: _Heard) -> _Decided:
+    def _decided(self, asked: Asked, usable: Sequence[Reviewed], heard: _Heard) -> _Decided:
         question = heard.whole.text
-        usable = [one for name, one in reviewed.items() if name in asked.tools]
-        leans = bool(asked.history) and leans_on_history(question)
-        call = fit(usable, question, self._today())
-        if call is None and leans:
-            call = varied(usable, asked.history, asked.question, self._today())
-            leans = call is None
+        call = varied(usable, asked.history, asked.question, self._today()) if _leans(asked, question) else None
+        route = Route(scores=_scores(heard))
         if call:
-            confidence, found = self._calibration.fits, [(Segment(question, "sql_query"), call)]
-        else:
-            confidence, found = self._parted(heard, usable)
+            return self._settled(asked, question, route, self._calibration.fits, [(_whole(question), call)], known=True)
+        return self._settled(asked, question, route, *self._parted(heard, usable))
+
+    def _settled(
+        self,
+        asked: Asked,
+        question: str,
+        route: Route,
+        confidence: float,
+        found: Sequence[tuple[Segment, Fit | None]],
+        *,
+        known: bool = False,
+    ) -> _Decided:
+        """What becomes of what was `found`; `known`: what the question leans on was taken into account."""
         names = [call.name if call else one.label for one, call in found]
-        route = Route(confidence=confidence, scores=_scores(heard), tools=tuple(names))
+        route = replace(route, confidence=confidence, tools=tuple(names))
         if confidence < least_confidence(self._min_confidence, none=not names):
             said = ", ".join(f"{name} {score:.2f}" for name, score in list(route.scores.items())[:2])
             return _abstained(route, "unsure", f"the router is not sure ({said})")
+        leans = not known and _leans(asked, question)
         if leans if names else goes_on(asked.history, question):
             # What it needs is not to be seen in its own words.
             return _abstained(replace(route, tools=()), "follow_up", "the question leans on the conversation")
@@ -172,6 +184,16 @@ class EmbeddingRouter:
 def least_confidence(min_confidence: float, *, none: bool) -> float:
     """What a decision must have; `none`: that no tool is needed."""
     return 1 - _NONE_RISK * (1 - min_confidence) if none else min_confidence
+
+
+def _whole(question: str) -> Segment:
+    """The question as one for the tables."""
+    return Segment(question, "sql_query")
+
+
+def _leans(asked: Asked, question: str) -> bool:
+    """Whether only the conversation says what is meant."""
+    return bool(asked.history) and leans_on_history(question)
 
 
 def _abstained(route: Route, outcome: str, reason: str) -> _Decided:

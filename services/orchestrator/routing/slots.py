@@ -214,7 +214,7 @@ def _fill_values(
 
 
 def _as_value(slot: Slot, value: str) -> str | int:
-    return int(value) if slot.type.startswith("integer") and value.lstrip("-").isdigit() else value
+    return int(value) if slot.type.startswith("integer") and value.lstrip("-").isdecimal() else value
 
 
 def _named(

@@ -60,9 +60,14 @@ class Spelt:
 
 def spelt_numbers(folded: str) -> Iterator[Spelt]:
     """The numbers in words of a folded text, in order."""
+    if _STARTS.isdisjoint(_WORD.findall(folded)):  # most texts
+        return
     words = list(_WORD.finditer(folded))
     at = 0
     while at < len(words):
+        if words[at][0] not in _STARTS:
+            at += 1
+            continue
         readers = (reader(folded, words, at) for reader in (_Spanish, _English) if words[at][0] in reader.STARTS)
         found = max((one for reader in readers if (one := reader.read())), key=lambda one: one[1], default=None)
         if found is None:
@@ -300,3 +305,7 @@ class _English(_Reader):
         while (value := self._below_hundred(at))[1] > at:
             digits, at = f"{digits}{value[0]}", value[1]
         return (digits, at) if digits else None
+
+
+# Words with which a number can begin.
+_STARTS = _Spanish.STARTS | _English.STARTS

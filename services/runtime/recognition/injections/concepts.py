@@ -23,7 +23,8 @@ _MAX_REMEMBERED = 50_000
 _WORD = re.compile(r"[a-z0-9_@$]+")
 _TOOL = re.compile(r"[a-z]{2,20}(?:_[a-z0-9]{2,20}){1,4}")
 _LEET = str.maketrans("013457@$", "oieastas")
-_PLACE = re.compile(r"https?:/|www\.|\b[a-z0-9-]{2,40}\.(?:com|net|org|xyz|io|co|info|biz|ru|example|onion|top)\b")
+_TOP = r"\.(?:com|net|org|xyz|io|co|info|biz|ru|example|onion|top)\b"
+_PLACE, _ENDS_PLACE = re.compile(rf"https?:/|www\.|\b[a-z0-9-]{{2,40}}{_TOP}"), re.compile(_TOP)
 _MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}\.\w")
 # What ends a turn, or makes believe that somebody else speaks.
 MARKS = re.compile(
@@ -33,19 +34,17 @@ MARKS = re.compile(
     r"[^<>]{0,40}>|(?<![-=#*])[-=#*]{3,40} ?(?:end|begin|start|fin|new|system|inicio)\b|"
     r"\[(?:system|admin|end|assistant|sistema|inst|developer|context)\b[^\]]{0,40}\]|role[\"']? ?: ?[\"']system"
 )
-# One of these is in each of them.
-_MARK_SIGNS = frozenset("<[]#:=*-")
+# Those without `<`, `[` and `#` are rows of these signs, or begin with who speaks.
+_RULE, _SPEAKER = re.compile(r"[-=*]{3}"), re.compile(r"\W{0,9}(?:system|assistant|developer|sistema|asistente)")
 _ASKED = re.compile(r"\?\W{0,6}$")
 _TELLING = {"reply", "code", "order", "assistant", "secret", "user", "work", "your", "language", "letters", "records"}
 # Signs of program text: so many to a word, and it is none that a model would read as an order.
 _CODE = re.compile(r"[(){}=<>;$\[\]\\|]|::|->|--")
 _BULLET = re.compile(r"\s*(?:[-*•+>#|]|\d{1,3}[.)]|[a-z][.)])+\s")
-_CODE_SIGNS = frozenset("(){}=<>;$[]\\|:-")
 _QUOTES = frozenset('"“«`')
 # What is in each of them, and the expression.
 _FORMS = {
     "asks": ("?", _ASKED),
-    "place": (".", _PLACE),
     "mail": ("@", _MAIL),
     "colon": (":", re.compile(r":\s*$")),
     "bullet": (" ", re.compile(rf"^{_BULLET.pattern}")),
@@ -138,10 +137,30 @@ class _Folding(dict[int, str]):
 _FOLDING = _Folding()
 
 
+def _western() -> tuple[bytes, bytes]:
+    """The folded form of each octet of code page 1252, and those octets that have none of one character there."""
+    table, others = bytearray(256), bytearray()
+    for octet in range(256):
+        folded = _folded_character(bytes((octet,)).decode("cp1252", errors="replace"))
+        coded = folded.encode("cp1252", errors="ignore")
+        if len(folded) == len(coded) == 1:
+            table[octet] = coded[0]
+        else:
+            others.append(octet)
+    return bytes(table), bytes(others)
+
+
+_WESTERN, _NOT_WESTERN = _western()
+
+
 def plain(text: str) -> str:
     """The folded form in small letters: no accents, no look-alikes, nothing invisible."""
     if text.isascii():
         return text.lower()
+    octets = text.encode("cp1252", errors="ignore")
+    # Most text of Western languages: folding it by octets is many times faster.
+    if len(octets) == len(text) and len(octets.translate(None, _NOT_WESTERN)) == len(octets):
+        return octets.translate(_WESTERN).decode("cp1252")
     if len(_FOLDING) > _MAX_REMEMBERED:
         _FOLDING.clear()
     return unicodedata.normalize("NFC", text).translate(_FOLDING)
@@ -163,15 +182,15 @@ def features(sentence: str, words: Sequence[str] | None = None) -> set[str]:
     words = words_of(sentence) if words is None else words
     known = lexicon()
     placed = [(place, number) for place, number in enumerate(known.of(words)) if number >= 0]
-    marked = not _MARK_SIGNS.isdisjoint(sentence) and MARKS.search(sentence) is not None
+    marked = _may_be_marked(sentence) and MARKS.search(sentence) is not None
     first = next((place for place, word in enumerate(words[:4]) if word not in _PLEASE), 0)
     found = set(gestures(sentence, words))
     if not marked and not found and (not placed or (len(placed) < 2 and placed[0][0] > first)):
         return found
     names, apart, near = known.names, known.apart, known.near
-    for at, (place, number) in enumerate(placed):
-        found.add(names[number])
-        for other_place, other in placed[at + 1 : at + 1 + _REACH_KNOWN]:
+    found.update([names[number] for _, number in placed])
+    for at, (place, number) in enumerate(placed[:-1], start=1):
+        for other_place, other in placed[at : at + _REACH_KNOWN]:
             if other_place - place > _REACH_WORDS:
                 break
             found.add(apart[number][other])
@@ -187,14 +206,27 @@ def features(sentence: str, words: Sequence[str] | None = None) -> set[str]:
     return found
 
 
+def _may_be_marked(sentence: str) -> bool:
+    """Whether it is worth looking for marks, which takes its time."""
+    if "<" in sentence or "[" in sentence or "#" in sentence:
+        return True
+    if ("-" in sentence or "=" in sentence or "*" in sentence) and _RULE.search(sentence):
+        return True
+    return (":" in sentence or "]" in sentence) and ("role" in sentence or _SPEAKER.match(sentence) is not None)
+
+
 def _form(sentence: str, words: Sequence[str]) -> Iterator[str]:
     """How the sentence is written."""
     if "_" in sentence and any("_" in word and _TOOL.fullmatch(word) for word in words):
         yield "tool"
     if not _QUOTES.isdisjoint(sentence):
         yield "quotes"
-    if not _CODE_SIGNS.isdisjoint(sentence) and len(_CODE.findall(sentence)) * 3 > len(words):
+    if len(_CODE.findall(sentence)) * 3 > len(words):
         yield "code signs"
+    # What ends an address is found faster than where it begins.
+    dotted = "." in sentence and (":/" in sentence or "www." in sentence or _ENDS_PLACE.search(sentence))
+    if dotted and _PLACE.search(sentence):
+        yield "place"
     yield from (name for name, (sign, pattern) in _FORMS.items() if sign in sentence and pattern.search(sentence))
     if len(words) > _LONG_WORDS:
         yield "long"

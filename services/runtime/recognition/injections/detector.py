@@ -126,13 +126,12 @@ def _data_suspects(text: str, bonus: float = 0.0) -> Iterator[Suspect]:
     def worth(one: Sentence) -> bool:
         # Words first: few are worth a look at what stands around them.
         if one.mood == "states" and YOU.isdisjoint(one.words):
-            return bool(one.found) and max(learnt.sums(one.found)) >= _LEAST_WORDS
-        return not one.found or max(learnt.sums(one.found)) >= _LEAST_BID
+            return bool(one.found) and max(one.sums) >= _LEAST_WORDS
+        return not one.found or max(one.sums) >= _LEAST_BID
 
     for one, around in read(text, worth):
-        sums = learnt.sums(one.found)
-        score = _score(_STEEP * learnt.total(sums, one.found, around), bonus)
-        yield Suspect(one.start, one.end, score, _kind(one.found, sums))
+        score = _score(_STEEP * learnt.total(one.sums, one.found, around), bonus)
+        yield Suspect(one.start, one.end, score, _kind(one.found, one.sums))
 
 
 def _kind(found: Collection[str], sums: Sequence[float]) -> str:

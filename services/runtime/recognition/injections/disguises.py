@@ -69,7 +69,7 @@ def disguised(text: str, depth: int = 0) -> Iterator[Disguised]:
         for run in pattern.finditer(text) if worth(text) else ():
             yield from _read(run.start(), run.end(), decode(run[0][:_MAX_RUN_CHARS]), depth)
     small = text.lower()
-    if any(word in small for word in _TURNED_WORDS):
+    if any(map(small.__contains__, _TURNED_WORDS)):
         for line in _LINE.finditer(text):
             if any(word in line[0].lower() for word in _TURNED_WORDS):
                 yield Disguised(*line.span(), codecs.encode(line[0], "rot13"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from services.runtime.recognition.injections.concepts import features, plain, words_of
+from services.runtime.recognition.injections.judging import weights
 from services.runtime.recognition.injections.sentences import sentences
 from services.runtime.recognition.injections.surroundings import REACH, YOU, Traits, Window, mood_of, traits
 
@@ -33,6 +34,7 @@ class Sentence:
     mood: str
     does: str
     _traits: Traits | None = None
+    _sums: Sequence[float] | None = None
 
     @property
     def traits(self) -> Traits:
@@ -40,6 +42,13 @@ class Sentence:
         if self._traits is None:
             self._traits = traits(self.folded, self.words, self.mood, self.does)
         return self._traits
+
+    @property
+    def sums(self) -> Sequence[float]:
+        """What its words make, by kind; made when it is first asked for."""
+        if self._sums is None:
+            self._sums = weights().sums(self.found)
+        return self._sums
 
     @property
     def tells(self) -> bool:

@@ -58,8 +58,7 @@ _GREETS = re.compile(
 # Speech in a story: a dash that nothing parts from its word, or a quotation.
 _SAYS = re.compile(r"^ ?(?:-|\u2014|[\"“«„])[a-z¿¡]")
 _SPEAKS = re.compile(r"^\W{0,3}(?:\d{1,2}:\d\d\W{1,3})?[a-z]{2,14}(?: [a-z]{2,14})?: ")
-_CODE = frozenset("(){}=<>$[]\\|`_")
-_WITHOUT_CODE = {ord(sign): None for sign in _CODE}
+_CODE = re.compile(r"[(){}=<>$\[\]\\|`_]")
 # `dime`, `explicamelo`
 _ENCLITICS = re.compile(r"(?:me|nos|te|se|le|les)?(?:lo|la|los|las|le|les|me|nos|se)$")
 
@@ -97,9 +96,9 @@ def traits(sentence: str, words: Sequence[str], mood: str, does: str) -> Traits:
     """Of a folded sentence and its words. `mood` and `does`: as `mood_of` tells them."""
     said = set(words)
     english, spanish = len(said & ENGLISH), len(said & SPANISH)
-    stems = frozenset(word[:_STEM_LETTERS] for word in said - FUNCTION_WORDS if len(word) >= _LEAST_LETTERS)
+    stems = frozenset([word[:_STEM_LETTERS] for word in said - FUNCTION_WORDS if len(word) >= _LEAST_LETTERS])
     moods = (mood, "you") if not YOU.isdisjoint(said) else (mood,)
-    codes = (len(sentence) - len(sentence.translate(_WITHOUT_CODE))) * 4 > len(words)
+    codes = len(_CODE.findall(sentence)) * 4 > len(words)
     tongue = "en" if english > spanish + 1 else "es" if spanish > english + 1 else ""
     return Traits(moods, does, codes, tongue, stems, len(words) >= _LEAST_WORDS, tuple(_marks(sentence, said)))
 

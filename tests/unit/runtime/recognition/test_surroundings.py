@@ -1,9 +1,12 @@
 """The same sentence is an order or a step of a manual by what stands around it."""
 
+import unicodedata
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.runtime.recognition.folding import fold
 from services.runtime.recognition.injections.concepts import plain, words_of
 from services.runtime.recognition.injections.detector import SUSPICIOUS, Detector
 from services.runtime.recognition.injections.reading import read
@@ -92,3 +95,10 @@ def test_a_window_that_moves_says_what_one_says_that_was_made_anew(sentences):
         found = next((around for start, around in told.items() if abs(start - starts[at]) <= 2), None)
         if found is not None:
             assert sorted(found) == sorted(fresh.standing(own, ends=at == len(all_of) - 1))
+
+
+@given(st.text(st.characters(codec="cp1252"), max_size=80) | st.text(max_size=80))
+def test_text_of_western_languages_is_folded_as_character_by_character(text):
+    whole = unicodedata.normalize("NFC", text)
+    expected = text.lower() if text.isascii() else "".join(fold(one).text.lower() for one in whole)
+    assert plain(text) == expected
