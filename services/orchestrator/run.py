@@ -13,7 +13,16 @@ from services.orchestrator.citing.support import Support
 from services.orchestrator.dispatch import Dispatcher, Outcome
 from services.orchestrator.events import Chosen, Event
 from services.orchestrator.evidence import Evidence, EvidenceBudgets
-from services.orchestrator.model import Delta, Message, Sampling, Spent, ToolCall, ToolSpec, Turn
+from services.orchestrator.model import (
+    LEAST_TURN_TOKENS,
+    Delta,
+    Message,
+    Sampling,
+    Spent,
+    ToolCall,
+    ToolSpec,
+    Turn,
+)
 from services.orchestrator.reflecting.reflection import Reflecting, Reflection
 from services.orchestrator.refusal import admits, refusal
 from services.orchestrator.results import Degraded, has_content
@@ -26,8 +35,6 @@ from services.orchestrator.transcript import Transcript, described
 _LAST_WORDS_SECONDS = 0.25
 # Less is no time for a tool.
 _LEAST_TOOL_SECONDS = 0.05
-# Fewer are no room for a turn.
-_LEAST_TURN_TOKENS = 32
 # A turn that may call tools needs room for a statement, however short the answer shall be.
 _MIN_TOOL_TURN_TOKENS = 1024
 # Turns in which a model only repeats itself.
@@ -170,12 +177,12 @@ class Run:
         if not with_tools:
             return self.within_budget(asked, needed)
         short = asked if self.found else replace(asked, max_tokens=max(asked.max_tokens, _MIN_TOOL_TURN_TOKENS))
-        return self.within_budget(short, 2 * needed + _LEAST_TURN_TOKENS)
+        return self.within_budget(short, 2 * needed + LEAST_TURN_TOKENS)
 
     def within_budget(self, sampling: Sampling, needed: int) -> Sampling:
         """`sampling` with no more tokens than are left when `needed` are spent; 0 where that is no room for a turn."""
         room = self.budget.left - needed
-        return replace(sampling, max_tokens=min(sampling.max_tokens, room) if room >= _LEAST_TURN_TOKENS else 0)
+        return replace(sampling, max_tokens=min(sampling.max_tokens, room) if room >= LEAST_TURN_TOKENS else 0)
 
     # ---- turns
 
@@ -345,8 +352,10 @@ def begin(
     support = Support(evidence.sources, task.question, *said)
     citations = CitationFilter(evidence.__contains__, support.judge)
     held = task.reflecting is not Reflecting.OFF
-    answer = AnswerText((shield.outgoing(), citations), lambda: citations.used, evidence.sources, held)
+    cited_only = shield.cited_only(evidence.sources, lambda: citations.used)
+    answer = AnswerText((shield.outgoing(), citations, cited_only), lambda: citations.used, evidence.sources, held)
     budget = Budget(limits.run_tokens, beside=(tools.toolset.spent, checking))
+    tools.toolset.spent.room = checking.room = lambda: budget.left
     ends = tools.stopwatch.started + task.seconds - min(_LAST_WORDS_SECONDS, task.seconds / 10)
     transcript = Transcript(messages, evidence, shield)
     return Run(task, limits, tools, transcript, shield, reflection, evidence, answer, support, budget, ends, checking)

@@ -344,7 +344,7 @@ class GuardTools(_Part):
     flows: tuple[Flow, ...] = Field(default=(), max_length=100, description="What may go from where into which tool.")
     links: Literal["sources", "read", "all"] = Field(
         default="sources",
-        description="Links of answers: to the run's own sources, also to what stands in them, or to anywhere.",
+        description="Links of answers: to the sources that they cite, also to what the run has read, or to anywhere.",
     )
     images: bool = Field(default=False, description="Images in answers, under the same rule as links.")
 

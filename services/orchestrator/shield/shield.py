@@ -1,11 +1,11 @@
 """What stands between a run and untrusted text: results on their way in, calls and the answer on their way out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from services.orchestrator.events import Suspicion
 from services.orchestrator.model import ToolCall
-from services.orchestrator.results import Found
+from services.orchestrator.results import Found, Source
 from services.orchestrator.text_filter import Passing, TextFilter
 
 
@@ -34,7 +34,14 @@ class Shield(Protocol):
         ...
 
     def outgoing(self) -> TextFilter:
-        """What the answer passes through: links to nothing cited, images, the canary."""
+        """What the answer passes through: links to nothing that was read, images, the canary."""
+        ...
+
+    def cited_only(self, sources: Mapping[int, Source], used: Callable[[], Collection[int]]) -> TextFilter:
+        """What it passes through last, its marks being checked: links to sources that it does not cite.
+
+        `sources` by mark, it grows; `used`: the marks that were found to be right.
+        """
         ...
 
 
@@ -60,5 +67,9 @@ class Unshielded:
         return ""
 
     def outgoing(self) -> TextFilter:
+        """See Shield."""
+        return Passing()
+
+    def cited_only(self, sources: Mapping[int, Source], used: Callable[[], Collection[int]]) -> TextFilter:
         """See Shield."""
         return Passing()

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.orchestrator.events import FindingKind
+from services.orchestrator.metrics import REMOVED_LINKS
 from services.orchestrator.shield.canary import Canary, canary_of
-from services.orchestrator.shield.links import REMOVED, LinkFilter
+from services.orchestrator.shield.cleaning import REMOVED
+from services.orchestrator.shield.links import LinkFilter
 
 KNOWN = "https://news.example/copper?id=7"
 EVIL = "https://evil.example/log?d=secret"
@@ -32,6 +34,8 @@ def passed(text, piece=1, **options):
         (f"See [the news]({KNOWN}) and {KNOWN}.", None),
         (f"<{KNOWN}> and `x < y` and a[0](b) and 1.234,5 € on 3/4/2025.", None),
         ("Files report.py, node.js/react, CT-2025/0091, e.g. and s.a. stay; a@b.example too.", None),
+        (f"See [the news]({KNOWN})[1], **{KNOWN}**, `{KNOWN}`, «{KNOWN} » and ({KNOWN}).", None),
+        (f"| [a]({KNOWN}) | {KNOWN} |\n", None),
         (f"See [here]({EVIL}).", "See here."),
         (f'See [here]( <{EVIL}> "title" ) now.', "See here now."),
         (f"See [1]({EVIL}) now.", "See 1 now."),
@@ -66,6 +70,46 @@ def test_what_leads_to_no_source_is_taken_out_and_its_text_stays(text, shown, pi
     assert got == (text if shown is None else shown)
     assert bool(findings) is (shown is not None)
     assert {one.kind for one in findings} <= {FindingKind.LINK}
+
+
+@pytest.mark.parametrize("piece", [1, 3, 10_000])
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"{KNOWN}'secret", f"{KNOWN}' secret"),
+        (f"{KNOWN}|secret", f"{KNOWN}| secret"),
+        (f"{KNOWN}>secret", f"{KNOWN}> secret"),
+        (f"{KNOWN}\u00a0secret", f"{KNOWN} \u00a0secret"),
+        (f"{KNOWN}[1][2]", f"{KNOWN} [1][2]"),
+        (f"{KNOWN}[se cret", f"{GONE} cret"),
+        (f"{KNOWN}[se cret]({EVIL})", f"{GONE} cret"),
+        (f"[x]({KNOWN})secret", f"[x]({KNOWN}) secret"),
+        (f"[x]({KNOWN})[secret]", f"[x]({KNOWN}) [secret]"),
+        (f"[x]({KNOWN} 'secret')", f"[x]({KNOWN})"),
+        (f"[a [b]({KNOWN}) c]({KNOWN})secret", f"[a [b]({KNOWN}) c]({KNOWN}) secret"),
+        (f"[a](b)[c d]({EVIL}) e", "ac d e"),
+        (f"[1][c]( {EVIL} ) e", "[1]c e"),
+    ],
+)
+def test_nothing_goes_on_behind_a_known_address_that_readers_would_take_for_a_part_of_it(text, shown, piece):
+    assert passed(text, piece)[0] == shown
+
+
+@pytest.mark.parametrize("open_one", ["[", "<a ", "("])
+def test_an_address_is_not_cut_where_something_was_held_for_too_long(open_one):
+    text = f"{open_one}{'x' * 3_970}{KNOWN}{'y' * 60}"
+    for piece in (1, 7, 100):
+        shown, _ = passed(text, piece)
+        assert KNOWN not in shown or re.search(re.escape(KNOWN) + "(?:[ <]|$)", shown)
+
+
+def test_what_is_taken_out_is_counted_by_kind():
+    def counted():
+        return [REMOVED_LINKS.labels(kind)._value.get() for kind in ("link", "image", "html", "prompt")]
+
+    before = counted()
+    passed(f"[x]({EVIL}) {EVIL} ![y]({EVIL}) <img src=x> {canary_of('t')} z")
+    assert [now - then for now, then in zip(counted(), before, strict=True)] == [2, 1, 1, 1]
 
 
 @pytest.mark.parametrize("piece", [1, 4, 10_000])
