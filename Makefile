@@ -110,6 +110,7 @@ test-chart: setup promtool helm ## the charts, rules and dashboards only, withou
 test-slow: setup browser clients promtool helm ## the slow tests (none is fine)
 	@$(BIN)/python -m local.clients llama
 	@$(BIN)/python -m local.clients ragas
+	@$(BIN)/python -m local.clients ray
 	@$(BIN)/pytest -q -m slow || [ $$? -eq 5 ]
 
 browser: setup

@@ -7,7 +7,7 @@ import grpc
 from google.protobuf import empty_pb2
 from grpc_health.v1 import health_pb2
 from prometheus_client import start_http_server
-from ray import serve  # pyright: ignore
+from ray import serve  # pyright: ignore  (in an environment of its own: group `ray`)
 
 from services.runtime import garbage, telemetry
 from services.runtime.identity import Signer
@@ -133,7 +133,7 @@ class _ReplicaContext:
         raise _Refused(status)
 
 
-def deployment(replica: type[Replica], *, max_replicas_per_node: int = 1) -> Any:
+def deployment(replica: type[Replica]) -> Any:
     """`replica` as a deployment that grows with its queue; each of these can be set in `serveConfigV2` instead.
 
     Batching stays with the service's own queue: `serve.batch` knows a count and a wait, and neither tokens, nor
@@ -143,7 +143,7 @@ def deployment(replica: type[Replica], *, max_replicas_per_node: int = 1) -> Any
         name=replica.__name__,
         max_ongoing_requests=64,
         max_queued_requests=256,
-        max_replicas_per_node=max_replicas_per_node,
+        max_replicas_per_node=1,
         autoscaling_config={"min_replicas": 1, "max_replicas": 8, "target_ongoing_requests": 16},
         ray_actor_options={"num_cpus": 2},
     )(replica)

@@ -28,8 +28,10 @@ def exporters() -> dict[str, Any]:
 @cache
 def _families() -> list[Any]:
     for path in Path("services").rglob("*.py"):
-        # The understudy has vLLM's names, which are looked up in vLLM's list.
-        if "understudy" not in path.parts and "prometheus_client" in path.read_text(encoding="utf-8"):
+        # The understudy has vLLM's names, which are looked up in vLLM's list; Ray is in the images of Ray only.
+        if "understudy" in path.parts or path.stem.startswith("ray_"):
+            continue
+        if "prometheus_client" in path.read_text(encoding="utf-8"):
             importlib.import_module(".".join(path.with_suffix("").parts))
     offline = CollectorRegistry()
     RunGauges(offline)
