@@ -61,10 +61,12 @@ def render(chart: str = "sabueso", **values: Any) -> list[Manifest]:
     return documents(texts(chart, **values))
 
 
-def texts(chart: str = "sabueso", *, namespace: str = NAMESPACE, **values: Any) -> dict[str, str]:
+def texts(
+    chart: str = "sabueso", *, release: str = RELEASE, namespace: str = NAMESPACE, **values: Any
+) -> dict[str, str]:
     """What the chart renders, by file; notes too."""
     with helm_python.Chart.load(f"charts/{chart}") as loaded:
-        return loaded.render(values, name=RELEASE, namespace=namespace)
+        return loaded.render(values, name=release, namespace=namespace)
 
 
 def documents(files: dict[str, str]) -> list[Manifest]:

@@ -58,6 +58,7 @@ _EVERYWHERE: dict[str, Any] = {
 }
 
 TAKEN_IN: dict[str, Any] = _EVERYWHERE | {
+    "evaluation": _EVERYWHERE["evaluation"] | {"weekly": _WEEKLY | {"runsClaim": "reports"}},
     "existingSecret": "sabueso",
     "tenants": {"existingSecret": "tenants"},
     "databases": {"existingSecret": "databases"},
@@ -65,7 +66,13 @@ TAKEN_IN: dict[str, Any] = _EVERYWHERE | {
     "valkey": {"existingSecret": "valkey", "port": 6380, "peers": PEERS},
     "qdrant": {"existingSecret": "qdrant", "peers": PEERS},
     "searxng": {"url": "http://searxng:8080", "peers": PEERS},
-    "model": {"existingSecret": "model", "existingPools": "vllm-pools", "ports": [8000, 8001], "peers": PEERS},
+    "model": {
+        "existingSecret": "model",
+        "existingPools": "vllm-pools",
+        "poolKeys": {"large": "vllm-key"},
+        "ports": [8000, 8001],
+        "peers": PEERS,
+    },
     "httpRoute": {
         "enabled": True,
         "annotations": {"external-dns": "yes"},
@@ -101,6 +108,7 @@ TAKEN_IN: dict[str, Any] = _EVERYWHERE | {
 }
 
 BUILT_IN: dict[str, Any] = _EVERYWHERE | {
+    "evaluation": _EVERYWHERE["evaluation"] | {"weekly": _WEEKLY | {"storageClass": "fast"}},
     "tryout": {"enabled": True, "seed": SEED},
     "tenants": {"files": {"acme.yaml": "id: acme\nkeys: []\n", "other.yml": "id: other\n"}},
     "builtin": {

@@ -139,7 +139,13 @@ def test_every_panel_has_a_question_a_unit_and_a_place_of_its_own():
             assert place["x"] + place["w"] <= 24, (name, panel["title"])
             assert not cells & taken, (name, panel["title"])
             taken |= cells
-            assert panel["type"] in ("row", "text") or panel["targets"], (name, panel["title"])
+            if panel["type"] in ("row", "text"):
+                continue
+            assert panel["targets"], (name, panel["title"])
+            assert panel["fieldConfig"]["defaults"]["unit"], (name, panel["title"])
+            if panel["type"] == "timeseries":
+                # Else Grafana writes a series' whole name and labels.
+                assert all(one["legendFormat"] for one in panel["targets"]), (name, panel["title"])
 
 
 def test_dashboards_ask_for_the_variables_that_they_have():
@@ -216,6 +222,25 @@ def test_queries_of_runbooks_can_be_run_and_find_something():
         named = set(re.findall(r"`((?:sabueso|rag)_\w+)`", text))
         assert named <= ours() | {name.rpartition("_")[0] for name in ours()}, (rule["alert"], named - ours())
     assert found > 40
+
+
+def test_commands_of_runbooks_are_ones_of_the_command_line():
+    import typer
+
+    from services.cli.main import app
+
+    found = 0
+    for path in sorted(RUNBOOKS.glob("*.md")):
+        for line in re.findall(r"(?m)(?:`|^)sabueso ([a-z][^`#\n]*)", path.read_text(encoding="utf-8")):
+            command = typer.main.get_command(app)
+            words = line.split()
+            while words and hasattr(command, "commands"):
+                command = command.commands.get(words.pop(0))
+                assert command is not None, (path.name, line)
+            known = {"--help"} | {name for option in command.params for name in option.opts}
+            assert {word for word in words if word.startswith("--")} <= known, (path.name, line)
+            found += 1
+    assert found > 20
 
 
 def test_settings_that_runbooks_name_are_settings():

@@ -6,7 +6,7 @@ import subprocess
 import kubernetes_validate
 import pytest
 
-from tests.chart.test_charts import GOOD, of_kind, render
+from tests.chart.cluster_facts import GOOD, of_kind, pods, render
 
 WEEKLY = {
     "enabled": True,
@@ -39,7 +39,7 @@ def test_without_being_asked_for_nothing_runs():
 @pytest.mark.parametrize("version", ["1.30", "1.37"])
 def test_its_manifests_fit_the_schema_of_kubernetes(manifests, version):
     ours = [one for one in manifests if one["metadata"]["name"].endswith("evaluation-weekly")]
-    assert len(ours) == 5
+    assert len(ours) == 4
     for manifest in ours:
         kubernetes_validate.validate(manifest, version, strict=True)
 
@@ -77,16 +77,30 @@ def test_the_pod_is_restricted(manifests):
     assert {volume["name"] for volume in pod["volumes"]} == {"tmp", "golden", "runs"}
 
 
-def test_results_are_kept_in_postgresql_and_on_a_volume_that_outlives_the_release(manifests):
+def test_results_are_kept_in_postgresql_and_reports_where_they_are_wanted(manifests):
     _, pod = pod_of(manifests)
     (container,) = pod["containers"]
     environment = {one["name"]: one for one in container["env"]}
     assert environment["SABUESO_EVALS_STORE"]["valueFrom"] == {"secretKeyRef": {"name": "evals", "key": "store"}}
-    claim = of_kind(manifests, "PersistentVolumeClaim")["try-evaluation-weekly"]
-    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
-    claims = {one["name"]: one.get("persistentVolumeClaim") for one in pod["volumes"]}
-    assert claims["runs"] == {"claimName": "try-evaluation-weekly"}
-    assert claims["golden"] == {"claimName": "golden", "readOnly": True}
+    volumes = {one["name"]: one for one in pod["volumes"]}
+    assert volumes["golden"]["persistentVolumeClaim"] == {"claimName": "golden", "readOnly": True}
+    own = volumes["runs"]["ephemeral"]["volumeClaimTemplate"]["spec"]
+    assert own == {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "5Gi"}}}
+    _, pod = pod_of(rendered(runsClaim="reports", storageClass="fast"))
+    (runs,) = (one for one in pod["volumes"] if one["name"] == "runs")
+    assert runs["persistentVolumeClaim"] == {"claimName": "reports"}
+
+
+def test_no_claim_of_the_release_waits_for_the_first_run(manifests):
+    """`helm install --wait` wants each claim bound, and many classes bind one when its first pod comes: on Monday."""
+    used = {
+        volume["persistentVolumeClaim"]["claimName"]
+        for owner, pod in pods(manifests)
+        if owner["kind"] != "CronJob"
+        for volume in pod["spec"].get("volumes", ())
+        if "persistentVolumeClaim" in volume
+    }
+    assert set(of_kind(manifests, "PersistentVolumeClaim")) <= used
 
 
 def test_no_secret_is_written_out(manifests):
@@ -103,12 +117,22 @@ def test_it_calls_the_gateway_the_judge_and_postgresql_and_is_called_by_nobody(m
     assert {port["port"] for port in dns["ports"]} == {53}
     assert gateway["to"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/name"] == "gateway"
     assert [port["port"] for port in others["ports"]] == [443, 5432, 8000]
+    assert [port["port"] for port in gateway["ports"]] == [8080]
     _, pod = pod_of(manifests)
     selector = policy["podSelector"]["matchLabels"]
     (job,) = of_kind(manifests, "CronJob").values()
     labels = job["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
     assert selector.items() <= labels.items()
     assert pod["serviceAccountName"] in of_kind(manifests, "ServiceAccount")
+
+
+def test_a_gateway_at_another_port_is_found():
+    manifests = render(**GOOD, evaluation={"weekly": WEEKLY}, services={"gateway": {"port": 8443}})
+    _, pod = pod_of(manifests)
+    (url,) = (one["value"] for one in pod["containers"][0]["env"] if one["name"] == "SABUESO_URL")
+    policy = of_kind(manifests, "NetworkPolicy")["try-evaluation-weekly"]["spec"]
+    assert url == "http://try-gateway:8443"
+    assert [port["port"] for port in policy["egress"][1]["ports"]] == [8443]
 
 
 def test_without_a_judge_its_variables_are_not_there():

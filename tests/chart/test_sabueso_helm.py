@@ -38,6 +38,8 @@ def test_wrong_values_are_named(helm_template):
         helm_template(GOOD | {"imagee": {}})
     with pytest.raises(Refused, match="existingSecret"):
         helm_template({})
+    with pytest.raises(Refused, match=r"missing propert.*'valkey'|valkey is required"):
+        helm_template(GOOD | {"valkey": None})
 
 
 def test_a_value_that_is_set_to_null_is_as_if_it_had_no_default(helm_template):

@@ -110,6 +110,13 @@ def test_backing_services_are_reached_by_the_port_of_their_url():
     assert 6390 not in _ports_out(policies["try-retrieval"])
 
 
+def test_every_port_of_an_address_is_opened():
+    """Several servers of one service, each at a port of its own, and one by its IPv6 address."""
+    address = "dns:///e1.test:9001,e2.test:9002,dns:///[fd00::1]:9003"
+    policies = of_kind(render(**GOOD, services={"embedding": {"enabled": False, "address": address}}), "NetworkPolicy")
+    assert {9001, 9002, 9003} <= _ports_out(policies["try-retrieval"])
+
+
 def test_backing_services_are_reached_where_they_are_said_to_be():
     policies = of_kind(rendered("taken in"), "NetworkPolicy")
     assert {6380, 8000, 8001} <= _ports_out(policies["try-gateway"], PEERS)

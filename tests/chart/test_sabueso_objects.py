@@ -189,6 +189,13 @@ def test_what_the_tryout_keeps_secret_is_in_its_secret_and_nowhere_else(everythi
                 assert not any(value in text for value in values), manifest["metadata"]["name"]
 
 
+def test_no_pod_has_all_secrets_of_the_tryout_as_files():
+    for owner, pod in pods(rendered("tryout")):
+        for volume in pod["spec"].get("volumes", ()):
+            if "secret" in volume:
+                assert [one["key"] for one in volume["secret"]["items"]] == ["tryout.key"], owner["metadata"]["name"]
+
+
 def test_no_config_map_holds_what_looks_like_a_secret(release):
     for name, one in of_kind(release, "ConfigMap").items():
         for key in one.get("data", {}):
@@ -265,7 +272,17 @@ def test_tests_come_after_the_release_and_before_nothing(release):
 def test_a_new_version_of_the_chart_alone_makes_no_new_pods(release):
     for owner, pod in pods(release):
         assert "helm.sh/chart" not in labels_of(pod), owner["metadata"]["name"]
-        assert "app.kubernetes.io/version" not in labels_of(pod)
+        # What `sabueso doctor` compares is the image's tag, not the chart's appVersion.
+        if "app.kubernetes.io/version" in labels_of(pod):
+            (container,) = containers(pod)
+            assert container["image"].endswith(f":{labels_of(pod)['app.kubernetes.io/version']}")
+
+
+def test_pods_of_services_say_their_version():
+    tags = {"image": {"tag": "1.2.3_"}, "services": {"retrieval": {"image": {"digest": "sha256:" + "ab" * 32}}}}
+    for name, one in of_kind(render(**GOOD, **tags), "Deployment").items():
+        version = labels_of(one["spec"]["template"]).get("app.kubernetes.io/version")
+        assert version == (None if name == "try-retrieval" else "1.2.3"), name
 
 
 def test_only_what_is_not_read_again_makes_new_pods():

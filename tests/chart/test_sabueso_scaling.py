@@ -74,6 +74,17 @@ def test_the_gateway_shares_limits_among_as_many_as_there_may_be(kind):
     assert {one["name"]: one.get("value") for one in container["env"]}["SABUESO_REPLICA_COUNT"] == "10"
 
 
+def test_a_gateway_that_is_scaled_to_nothing_can_be_scaled_up_again():
+    """`kubectl scale` changes the number and not the variable, which must be one that the gateway takes."""
+    from services.gateway.config import Settings as Gateway
+
+    manifests = render(**GOOD, services={"gateway": {"replicas": 0}})
+    assert "try-gateway" not in of_kind(manifests, "PodDisruptionBudget")
+    (container,) = of_kind(manifests, "Deployment")["try-gateway"]["spec"]["template"]["spec"]["containers"]
+    (count,) = (one["value"] for one in container["env"] if one["name"] == "SABUESO_REPLICA_COUNT")
+    assert Gateway.model_fields["replica_count"].default <= int(count)
+
+
 def test_scaling_reaches_its_target_before_queues_are_full():
     """A target that no replica can reach would never scale."""
     from services.embedding.config import Settings as Embedding
@@ -100,7 +111,7 @@ def test_keda_asks_prometheus_for_the_pods_of_this_release():
     assert cpu["metadata"] == {"value": "70"}
     assert (
         queue["metadata"]["query"]
-        == 'sum(sabueso_embedding_queue_tokens{namespace="default", pod=~"try-embedding-.*"})'
+        == 'sum(sabueso_embedding_queue_tokens{namespace="default", pod=~"try-embedding-[^-]+-[^-]+"})'
     )
     assert queue["metadata"]["threshold"] == "8192"
 

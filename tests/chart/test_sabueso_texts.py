@@ -52,6 +52,23 @@ def notes(values):
     return texts(**values)["sabueso/templates/NOTES.txt"]
 
 
+def test_tenants_are_read_again_as_a_kubelet_changes_them(tmp_path):
+    """Files of a mounted ConfigMap are links into a folder that one link names; a change exchanges that link."""
+    (files,) = of_kind(rendered("tryout"), "ConfigMap").values()
+    text = files["data"]["tryout.yaml"]
+    for name, content in (("..first", text), ("..second", text.replace("documents:", "papers:"))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tryout.yaml").write_text(content)
+    (tmp_path / "..data").symlink_to("..first")
+    (tmp_path / "tryout.yaml").symlink_to("..data/tryout.yaml")
+    tenants = TenantDirectory(tmp_path)
+    assert not tenants.reload()
+    (tmp_path / "..data_tmp").symlink_to("..second")
+    (tmp_path / "..data_tmp").replace(tmp_path / "..data")
+    assert tenants.reload()
+    assert set(tenants.all()["tryout"].collections) == {"papers"}
+
+
 def test_notes_say_how_to_call_it_and_what_must_be_there():
     text = notes(TAKEN_IN)
     assert "port-forward svc/try-gateway 8080" in text

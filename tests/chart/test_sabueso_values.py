@@ -19,8 +19,9 @@ from tests.chart.cluster_facts import (
     render,
     texts,
 )
-from tests.chart.sabueso_values import BUILT_IN, CHOICES, RELEASES, TAKEN_IN, UNDERSTUDIED, rendered
+from tests.chart.sabueso_values import BUILT_IN, CHOICES, RELEASES, RESOURCES, TAKEN_IN, UNDERSTUDIED, rendered
 
+DEFAULTS = yaml.safe_load(Path("charts/sabueso/values.yaml").read_text())
 SINKS = {"taken in": TAKEN_IN, "built in": BUILT_IN, "understudied": UNDERSTUDIED}
 
 
@@ -168,7 +169,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (GOOD | {"services": {"gateway": {"scaling": {"min": 5, "max": 2}}}, "autoscaling": {"kind": "hpa"}}, "max is"),
     (GOOD | {"services": {"ingestion": {"replicas": 2}}}, "ReadWriteMany"),
     (GOOD | {"services": {"gateway": {"resources": {"requests": {"cpu": "1 core"}}}}}, "cpu"),
+    # As a number it would be written 1.048576e+08.
+    (GOOD | {"services": {"gateway": {"resources": {"limits": {"memory": 104857600}}}}}, "memory"),
     (GOOD | {"services": {"gateway": {"extraVolumes": [{"name": "h", "hostPath": {"path": "/"}}]}}}, "extraVolumes"),
+    (GOOD | {"services": {"gateway": {"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}}}, "extraVolumes"),
     (GOOD | {"services": {"gateway": {"tolerations": [{"keyy": "a"}]}}}, "keyy"),
     (GOOD | {"networkPolicy": {"clients": [{"podSelecto": {}}]}}, "podSelecto"),
     (GOOD | {"networkPolicy": {"dnsPorts": []}}, "dnsPorts"),
@@ -185,6 +189,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (GOOD | {"model": {"pools": "a", "existingPools": "b"}}, "existingPools"),
     (GOOD | {"model": {"pools": "a"}, "services": {"understudy": {"enabled": True}}}, "understudy"),
     (GOOD | {"global": {"imageRegistry": "https://reg.local/"}}, "imageRegistry"),
+    (GOOD | {"model": {"poolKeys": {"large": "key"}}}, "model.poolKeys"),
+    (GOOD | {"services": {"qdrant": {"replicas": 1, "calls": [], "needs": [], "resources": RESOURCES}}}, "qdrant"),
+    (GOOD | {"pods": {"labels": {"team": "data & search"}}}, "team"),
+    (GOOD | {"pods": {"labels": {"a team": "data"}}}, "a team"),
+    (GOOD | {"services": {"gateway": {"labels": {"team": "-data"}}}}, "team"),
+    (GOOD | {"services": {"gateway": {"nodeSelector": {"disk/": "fast"}}}}, "disk/"),
+    (GOOD | {"services": {"reranking": None}}, "reranking"),
 ]  # fmt: skip
 
 
@@ -194,8 +205,63 @@ def test_wrong_values_are_refused_by_name(values, says):
         render(**values)
 
 
-def test_a_document_of_tenants_given_as_a_file_is_kept_as_it_is():
-    text = "id: acme\n# Olé: ñ\nkeys:\n  - id: a\n    sha256: 00\n"
-    values = GOOD | {"tenants": {"files": {"acme.yaml": text}}}
-    (found,) = [m for m in documents(texts(**values)) if m["kind"] == "ConfigMap"]
-    assert found["data"] == {"acme.yaml": text}
+@pytest.mark.parametrize("key", [key for key, value in DEFAULTS.items() if value and key not in ("global", "services")])
+def test_a_part_that_is_set_to_null_is_named(key):
+    """Helm takes null for "no default": what then is missing has a name, and is no nil pointer within a template."""
+    with pytest.raises(Exception, match=f"missing propert.*'{key}'"):
+        render(**GOOD | {key: None})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id: acme\n# Olé: ñ\nkeys:\n  - id: a\n    sha256: 00\n",
+        # What begins with blanks or nothing, and would be read as deeper or as other YAML.
+        "  id: acme\n  keys: []\n",
+        "\n# one\n---\nid: acme\n",
+        "id: acme\n\tnote: {{ not ours }}\n",
+    ],
+)
+def test_a_document_of_tenants_given_as_a_file_is_kept_as_it_is(text):
+    values = GOOD | {"tenants": {"files": {"acme.yaml": text}}, "model": {"pools": text}}
+    files = documents(texts(**values))
+    assert [m["data"] for m in files if m["kind"] == "ConfigMap"] == [{"acme.yaml": text}, {"pools.yaml": text}]
+
+
+# ---- names that YAML would read as something else
+
+# A Secret may be called so; without quotes it would be a number, a truth, or nothing.
+NUMBERS: dict[str, Any] = {
+    "existingSecret": "123",
+    "tenants": {"existingSecret": "1e3"},
+    "databases": {"existingSecret": "0"},
+    "mcp": {"existingSecret": "007"},
+    "model": {"existingPools": "on", "poolKeys": {"1": "2"}},
+    "priorityClasses": {"serving": "true", "batch": "1"},
+    "autoscaling": {"kind": "keda", "triggerAuthentication": "4"},
+    "tests": {"existingSecret": "5"},
+    "evaluation": {"keysSecret": "6", "weekly": {"existingSecret": "7", "goldenClaim": "8", "runsClaim": "10"}},
+    "services": {"ingestion": {"persistence": {"storageClass": "9", "existingClaim": ""}}},
+}
+BUILT_OF_NUMBERS: dict[str, Any] = {
+    "builtin": {"qdrant": {"storageClass": "1"}, "postgresql": {"storageClass": "2", "initConfigMap": "3"}},
+    "ingress": {"className": "4", "tlsSecret": "5", "paths": ["/a, b: {c}", "/#d"]},
+    "evaluation": {"weekly": {"storageClass": "6"}},
+}
+
+
+@pytest.mark.parametrize("values", [_merged(TAKEN_IN, NUMBERS), _merged(BUILT_IN, BUILT_OF_NUMBERS)])
+def test_names_that_look_like_numbers_stay_names(values):
+    check_schemas(render(**values), ["1.37"])
+
+
+@pytest.mark.parametrize(
+    ("release", "namespace"), [("on", "123"), ("null", "1e3"), ("vllm", "y"), ("postgres", "a" * 63)]
+)
+def test_releases_and_namespaces_may_have_any_name_that_helm_allows(release, namespace):
+    for values in (TAKEN_IN, BUILT_IN):
+        manifests = documents(texts(release=release, namespace=namespace, **values))
+        check_schemas(manifests, ["1.37"])
+        for owner, pod in pods(manifests):
+            assert pod["metadata"]["labels"]["app.kubernetes.io/instance"] == release
+            assert len(owner["metadata"]["name"]) <= 63

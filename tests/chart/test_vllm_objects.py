@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from services.gateway.pools.configuration import PoolConfiguration
-from tests.chart.cluster_facts import allowed, images, labels_of, of_kind, pods, selects, strings
+from tests.chart.cluster_facts import GOOD, allowed, images, labels_of, of_kind, pods, render, selects, strings
 from tests.chart.vllm_pools import (
     KITCHEN_SINK,
     PREFETCH,
@@ -132,6 +132,12 @@ def test_another_job_has_another_name_and_the_same_one_keeps_it():
     assert len({name(), name(revision="b" * 40), name(endpoint="https://hub.local"), name(maxSeconds=100)}) == 4
 
 
+def test_a_new_version_of_the_chart_alone_loads_no_model_again(everything):
+    for owner, pod in pods(everything):
+        if owner["kind"] != "Pod":
+            assert not {"helm.sh/chart", "app.kubernetes.io/version"} & set(labels_of(pod)), owner["metadata"]["name"]
+
+
 def test_claims_outlive_the_release(everything):
     for claim in of_kind(everything, "PersistentVolumeClaim").values():
         assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
@@ -164,6 +170,19 @@ def test_the_gateway_can_read_its_pools_file(everything):
         assert int(port) == service["spec"]["ports"][0]["port"]
         assert pool.max_in_flight == int(flag(server(pool_pod(everything, name)), "max-num-seqs"))
     assert found["large"].models == ("meta-llama/Llama-3.1-70B-Instruct", "es", "sql")
+
+
+def test_the_gateway_finds_the_keys_that_its_pools_file_names(everything):
+    text = of_kind(everything, "ConfigMap")["try-pools"]["data"]["pools.yaml"]
+    files = [Path(one["api_key_file"]) for one in yaml.safe_load(text)["pools"]]
+    keys = {"large": "key-of-large", "small": "key", "judge": "key"}
+    gateway = render(**GOOD, model={"existingPools": "try-pools", "poolKeys": keys})
+    pod = of_kind(gateway, "Deployment")["try-gateway"]["spec"]["template"]["spec"]
+    mounts = {one["mountPath"]: one["name"] for one in pod["containers"][0]["volumeMounts"]}
+    volumes = {one["name"]: one.get("secret") for one in pod["volumes"]}
+    assert len(files) == len(keys)
+    assert all(str(file.parent) in mounts for file in files)
+    assert volumes[mounts["/etc/sabueso/model-keys/large"]] == {"secretName": "key-of-large", "defaultMode": 0o440}
 
 
 def test_no_config_map_holds_a_secret(everything):

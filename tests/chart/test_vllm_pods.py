@@ -7,6 +7,7 @@ import pytest
 from tests.chart.cluster_facts import breaches_of_restricted, containers, of_kind, pods, quantity, render
 from tests.chart.vllm_pools import (
     KITCHEN_SINK,
+    PREFETCH,
     PROFILES,
     WEIGHTS,
     flag,
@@ -180,6 +181,13 @@ def test_the_probe_and_vllm_wait_for_the_start_equally_long(manifests):
         assert str(budget) == variables(container)["VLLM_ENGINE_READY_TIMEOUT_S"]
         assert budget >= 1800
         assert deployment["spec"]["progressDeadlineSeconds"] > budget
+
+
+def test_a_pod_that_waits_for_its_files_has_not_failed():
+    """`helm --wait` and the alerts on stuck rollouts believe the Deployment."""
+    weights = {"from": "claim", "prefetch": PREFETCH | {"maxSeconds": 20000}}
+    deployment = of_kind(rendered(**with_large(weights=weights)), "Deployment")["try-large"]
+    assert deployment["spec"]["progressDeadlineSeconds"] > 20000 + 1800
 
 
 def test_a_slow_disk_has_a_longer_budget():

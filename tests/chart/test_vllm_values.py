@@ -7,7 +7,17 @@ import helm_python
 import pytest
 import yaml
 
-from tests.chart.cluster_facts import KUBERNETES, Refused, check_schemas, manifests_of, run_helm, template, texts
+from tests.chart.cluster_facts import (
+    KUBERNETES,
+    Refused,
+    check_schemas,
+    documents,
+    manifests_of,
+    of_kind,
+    run_helm,
+    template,
+    texts,
+)
 from tests.chart.vllm_pools import KITCHEN_SINK, PREFETCH, PROFILES, WEIGHTS, merged, profile, rendered, with_large
 
 CLAIM = {"from": "claim", "prefetch": PREFETCH}
@@ -37,6 +47,8 @@ PROFILE_NAMES = sorted(path.stem for path in PROFILES.glob("*.yaml") if path.ste
         ({"extraArgs": ["--tensor-parallel-size=8"]}, "--tensor-parallel-size has a value"),
         ({"extraArgs": ["--no-enable-prefix-caching"]}, "prefix-caching has a value"),
         ({"extraArgs": ["--api-key=secret"]}, "--api-key has a value"),
+        # vLLM reads both alike.
+        ({"extraArgs": ["--max_num_seqs=8"]}, "--max-num-seqs has a value"),
         ({"extraEnv": {"HF_HUB_OFFLINE": "0"}}, "HF_HUB_OFFLINE"),
         ({"extraEnv": {"VLLM_API_KEY": "secret"}}, "VLLM_API_KEY"),
         ({"apiKey": {"value": "secret"}}, "value"),
@@ -56,6 +68,8 @@ PROFILE_NAMES = sorted(path.stem for path in PROFILES.glob("*.yaml") if path.ste
         ({"weights": {"from": "claim", "prefetch": PREFETCH | {"checksums": {}}}}, "checksums"),
         ({"weights": {"from": "claim", "prefetch": PREFETCH | {"revision": "main"}}}, "revision"),
         ({"weights": CLAIM | {"claim": {"accessMode": "ReadWriteOnce"}}, "replicas": 2}, "ReadWriteMany"),
+        # One replica is one pod too many: the Job waits for the volume that it holds.
+        ({"weights": CLAIM | {"claim": {"accessMode": "ReadWriteOncePod"}}}, "ReadWriteMany"),
         ({"weights": {"from": "image"}}, "digest"),
         ({"weights": IMAGE | {"prefetch": PREFETCH}}, "prefetch"),
         ({"enabled": False}, "enable one"),
@@ -75,8 +89,19 @@ def test_wrong_settings_of_a_pool_are_refused_by_name(settings, says):
         (merged(WEIGHTS, {"pools": {"Large": {}}}), "Large"),
         (merged(WEIGHTS, {"pools": {"a" * 21: {}}}), "a" * 21),
         (merged(WEIGHTS, {"image": {"digest": "latest"}}), "digest"),
+        (merged(WEIGHTS, {"global": {"imageRegistry": "https://reg.local/"}}), "imageRegistry"),
         (merged(WEIGHTS, {"networkPolicy": {"enable": False}}), "enable"),
         (merged(WEIGHTS, {"pools": {"other": {}}}), "both serve meta-llama"),
+        # Names of objects that another pool, or the test, has.
+        (merged(WEIGHTS, {"pools": {"large-headless": {"model": {"name": "a"}}}}), "large-headless"),
+        (merged(WEIGHTS, {"pools": {"large-prefetch": {"model": {"name": "a"}}}}), "large-prefetch"),
+        (merged(WEIGHTS, {"pools": {"pools-test": {"model": {"name": "a"}}}}), "pools-test"),
+        # Null takes a default away: a limit of none, or a nil pointer.
+        (merged(WEIGHTS, {"defaults": {"maxNumSeqs": None}}), "maxNumSeqs"),
+        (merged(WEIGHTS, {"defaults": {"resources": {"cpu": None}}}), "cpu"),
+        (merged(WEIGHTS, {"defaults": {"lora": None}}), "lora"),
+        (merged(WEIGHTS, {"networkPolicy": None}), "networkPolicy"),
+        (merged(WEIGHTS, {"networkPolicy": {"from": None}}), "from"),
     ],
 )
 def test_wrong_values_are_refused_by_name(values, says):
@@ -151,6 +176,34 @@ def test_both_programs_find_nothing_to_say_about_it(helm_major, name):
 def test_a_release_with_a_long_name_is_refused_before_a_name_is_cut():
     with helm_python.Chart.load("charts/vllm") as chart, pytest.raises(Exception, match="51 characters"):
         chart.render(WEIGHTS, name="a" * 50, namespace="default")
+
+
+def test_a_volume_of_one_node_can_be_filled_before_its_pool_comes():
+    weights = CLAIM | {"claim": {"accessMode": "ReadWriteOnce"}}
+    pools = {"next": {"enabled": False, "model": {"path": "next"}, "weights": weights}}
+    claims = of_kind(rendered(**merged(WEIGHTS, {"pools": pools})), "PersistentVolumeClaim")
+    assert claims["try-next-weights"]["spec"]["accessModes"] == ["ReadWriteOnce"]
+
+
+def test_a_pool_that_only_fetches_has_names_that_fit_too():
+    pools = {"next": {"enabled": False, "model": {"path": "next"}, "weights": CLAIM}}
+    with pytest.raises(Exception, match=r"pools\.next: .* 51 characters"):
+        texts("vllm", release="a" * 48, **merged(WEIGHTS, {"pools": pools | {"large": {"enabled": False}, "x": {}}}))
+
+
+@pytest.mark.parametrize("name", ["123", "1a", "a.b"])
+def test_a_release_whose_name_no_service_can_have_is_refused(name):
+    with pytest.raises(Exception, match="beginning with a letter"):
+        texts("vllm", release=name, **WEIGHTS)
+
+
+@pytest.mark.parametrize(("release", "namespace", "pool"), [("on", "123", "y"), ("vllm", "1e3", "null")])
+def test_releases_pools_and_namespaces_may_be_called_what_yaml_reads_otherwise(release, namespace, pool):
+    values = merged(KITCHEN_SINK, {"pools": {pool: {"model": {"name": "example/other"}}}})
+    manifests = documents(texts("vllm", release=release, namespace=namespace, **values))
+    check_schemas(manifests, KUBERNETES[-1:])
+    text = next(one for one in manifests if one["kind"] == "ConfigMap" and one["metadata"]["name"].endswith("-pools"))
+    assert pool in [one["name"] for one in yaml.safe_load(text["data"]["pools.yaml"])["pools"]]
 
 
 def test_every_setting_is_explained():

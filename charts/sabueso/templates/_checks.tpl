@@ -43,6 +43,9 @@
 {{- if and $values.model.pools $values.model.existingPools -}}
 {{- fail "model.existingPools: only one of pools and existingPools" -}}
 {{- end -}}
+{{- if and $values.model.poolKeys (not $pools) -}}
+{{- fail "model.poolKeys: only with pools or existingPools" -}}
+{{- end -}}
 {{- if and $pools (include "sabueso.enabled" (list . "understudy")) -}}
 {{- fail "model.pools: not together with services.understudy.enabled" -}}
 {{- end -}}
@@ -60,10 +63,21 @@
 {{- $name := index . 1 -}}
 {{- $service := index . 2 -}}
 {{- $enabled := include "sabueso.enabled" (list $root $name) -}}
+{{- /* A tenant's file would name what runs beside the keys of all tenants: nobody turns that on in passing. */ -}}
+{{- range $env := list $service.env $service.secretEnv $root.Values.pods.env -}}
+{{- if hasKey ($env | default dict) "SABUESO_MCP_STDIO" -}}
+{{- if not (has (get $env "SABUESO_MCP_STDIO" | toString | lower) (list "false" "0" "no" "off")) -}}
+{{- fail (printf "services.%s.env.SABUESO_MCP_STDIO: programs of MCP servers are not started in a cluster; say mcp.programs=true where they shall be" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- range $called := $service.calls -}}
 {{- if not (hasKey $root.Values.services $called) -}}
 {{- fail (printf "services.%s.calls: there is no service `%s`" $name $called) -}}
 {{- end -}}
+{{- end -}}
+{{- if has $name (list "qdrant" "valkey" "postgresql" "tenants" "pools" "test" "tryout" "sabueso") -}}
+{{- fail (printf "services.%s: another part of the chart has this name" $name) -}}
 {{- end -}}
 {{- if and (not $enabled) (eq $name "gateway") -}}
 {{- fail "services.gateway.enabled: it is what everybody calls" -}}

@@ -53,7 +53,7 @@
 - name: SABUESO_IDENTITY_SECRET_FALLBACKS
   valueFrom: {secretKeyRef: {name: {{ include "sabueso.identitySecret" $root | quote }}, key: identity-secret-fallbacks, optional: true}}
 {{ if eq (index . 1) "gateway" -}}
-{{- include "sabueso.var" (list "SABUESO_REPLICA_COUNT" (include "sabueso.most" (list $root $service))) -}}
+{{- include "sabueso.var" (list "SABUESO_REPLICA_COUNT" (include "sabueso.most" (list $root $service) | int | max 1)) -}}
 {{- end -}}
 {{- with $root.Values.otlp.endpoint -}}
 {{- include "sabueso.var" (list "SABUESO_OTLP_ENDPOINT" .) -}}
@@ -96,6 +96,9 @@
 
 {{- define "sabueso.need.mcp" -}}
 {{- include "sabueso.var" (list "SABUESO_SECRETS_DIR" "/etc/sabueso/mcp") -}}
+{{- if .Values.mcp.programs -}}
+{{- include "sabueso.var" (list "SABUESO_MCP_STDIO" "true") -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "sabueso.need.valkey" -}}

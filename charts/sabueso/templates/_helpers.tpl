@@ -7,8 +7,8 @@
 
 {{/* What pods are found by. It can never change: a Deployment's selector is immutable. */}}
 {{- define "sabueso.selector" -}}
-app.kubernetes.io/name: {{ index . 1 | replace "_" "-" }}
-app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/name: {{ index . 1 | replace "_" "-" | quote }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 {{- end -}}
 
 {{- define "sabueso.labels" -}}
@@ -19,7 +19,7 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 {{- end -}}
 
-{{/* Labels of a pod: of its part, and the user's; no version, with which each upgrade would make new pods of all.
+{{/* Labels of a pod: of its part, and the user's; no version of the chart, with which each upgrade would make new pods of all.
      Takes (list root part own). */}}
 {{- define "sabueso.podLabels" -}}
 {{- $fixed := merge (dict "app.kubernetes.io/part-of" "sabueso") (include "sabueso.selector" . | fromYaml) -}}
@@ -48,6 +48,15 @@ helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
   "tag" ($root.Values.image.tag | default $root.Chart.AppVersion)
 -}}
 {{- include "sabueso.image" (list $root (merge (dict) $own $usual)) -}}
+{{- end -}}
+
+{{/* Tag of a service's image, as a label: pods change with it anyway. Nothing where a digest names the image. Takes (list root name). */}}
+{{- define "sabueso.version" -}}
+{{- $root := index . 0 -}}
+{{- $own := (get $root.Values.services (index . 1)).image | default dict -}}
+{{- if not $own.digest -}}
+{{- $own.tag | default $root.Values.image.tag | default $root.Chart.AppVersion | trunc 63 | trimAll "._-" -}}
+{{- end -}}
 {{- end -}}
 
 {{/* "true" when a service runs in this release. Takes (list root name). */}}

@@ -44,7 +44,9 @@
 {{- if include "sabueso.enabled" (list $root $called) -}}
 {{- include "sabueso.egressRule" (dict "root" $root "ports" (list (include "sabueso.port" $other)) "parts" (list $called)) -}}
 {{- else if $other.address -}}
-{{- include "sabueso.egressRule" (dict "root" $root "ports" (list (include "sabueso.portOf" (list $other.address 50051))) "peers" $other.peers) -}}
+{{- $ports := list -}}
+{{- range splitList "," $other.address }}{{ $ports = append $ports (include "sabueso.portOf" (list . 50051)) }}{{ end -}}
+{{- include "sabueso.egressRule" (dict "root" $root "ports" (uniq $ports) "peers" $other.peers) -}}
 {{- end -}}
 {{- end -}}
 {{- if has "valkey" $service.needs -}}

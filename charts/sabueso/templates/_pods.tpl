@@ -11,7 +11,7 @@ enableServiceLinks: false
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .priority }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with merge (dict) (.service.nodeSelector | default dict) $pods.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
@@ -57,10 +57,10 @@ capabilities: {drop: [ALL]}
 {{- $times := div (add ($service.startupSeconds | default 120) 4) 5 -}}
 {{- if $service.http }}
 {{- $paths := $service.paths | default (dict "live" "/healthz" "ready" "/readyz") }}
-startupProbe: {httpGet: {path: {{ $paths.live }}, port: main}, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: {{ $times }}}
-readinessProbe: {httpGet: {path: {{ $paths.ready }}, port: main}, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 2}
+startupProbe: {httpGet: {path: {{ $paths.live | quote }}, port: main}, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: {{ $times }}}
+readinessProbe: {httpGet: {path: {{ $paths.ready | quote }}, port: main}, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 2}
 # It asks the event loop and nothing else, and waits for two minutes: saturation must never end in a restart.
-livenessProbe: {httpGet: {path: {{ $paths.live }}, port: main}, periodSeconds: 20, timeoutSeconds: 10, failureThreshold: 6}
+livenessProbe: {httpGet: {path: {{ $paths.live | quote }}, port: main}, periodSeconds: 20, timeoutSeconds: 10, failureThreshold: 6}
 {{- else }}
 {{- $port := include "sabueso.port" $service }}
 {{- $grpc := printf "sabueso.%s.v1.%sService" $name (camelcase $name) }}

@@ -17,11 +17,16 @@
 {{- if and (has "model" $service.needs) (or $root.Values.model.pools $root.Values.model.existingPools) }}
 - {name: pools, mountPath: /etc/sabueso/pools, readOnly: true}
 {{- end }}
+{{- if has "model" $service.needs }}
+{{- range $pool, $_ := $root.Values.model.poolKeys }}
+- {name: {{ printf "model-key-%s" $pool | quote }}, mountPath: {{ printf "/etc/sabueso/model-keys/%s" $pool | quote }}, readOnly: true}
+{{- end }}
+{{- end }}
 {{- if and (has "evaluation" $service.needs) (include "sabueso.keysSecret" $root) }}
 - {name: keys, mountPath: /etc/sabueso/keys, readOnly: true}
 {{- end }}
 {{- with $service.persistence }}
-- {name: data, mountPath: {{ .mountPath }}}
+- {name: data, mountPath: {{ .mountPath | quote }}}
 {{- end }}
 {{- with concat ($service.extraVolumeMounts | default list) $root.Values.pods.extraVolumeMounts }}
 {{ toYaml . }}
@@ -37,34 +42,45 @@
 {{- if has "tenants" $service.needs }}
 - name: tenants
   {{- if $root.Values.tenants.existingSecret }}
-  secret: {secretName: {{ $root.Values.tenants.existingSecret }}, defaultMode: 0440}
+  secret: {secretName: {{ $root.Values.tenants.existingSecret | quote }}, defaultMode: 0440}
   {{- else if $root.Values.tenants.existingConfigMap }}
-  configMap: {name: {{ $root.Values.tenants.existingConfigMap }}}
+  configMap: {name: {{ $root.Values.tenants.existingConfigMap | quote }}}
   {{- else }}
   configMap: {name: {{ include "sabueso.name" (list $root "tenants") }}}
   {{- end }}
 {{- end }}
 {{- if and (has "databases" $service.needs) $root.Values.databases.existingSecret }}
 - name: databases
-  secret: {secretName: {{ $root.Values.databases.existingSecret }}, defaultMode: 0440}
+  secret: {secretName: {{ $root.Values.databases.existingSecret | quote }}, defaultMode: 0440}
 {{- end }}
 {{- if and (has "mcp" $service.needs) $root.Values.mcp.existingSecret }}
 - name: mcp
-  secret: {secretName: {{ $root.Values.mcp.existingSecret }}, defaultMode: 0440}
+  secret: {secretName: {{ $root.Values.mcp.existingSecret | quote }}, defaultMode: 0440}
 {{- end }}
 {{- if and (has "model" $service.needs) (or $root.Values.model.pools $root.Values.model.existingPools) }}
 - name: pools
-  configMap: {name: {{ $root.Values.model.existingPools | default (include "sabueso.name" (list $root "pools")) }}}
+  configMap: {name: {{ $root.Values.model.existingPools | default (include "sabueso.name" (list $root "pools")) | quote }}}
+{{- end }}
+{{- if has "model" $service.needs }}
+{{- range $pool, $secret := $root.Values.model.poolKeys }}
+- name: {{ printf "model-key-%s" $pool | quote }}
+  secret: {secretName: {{ $secret | quote }}, defaultMode: 0440}
+{{- end }}
 {{- end }}
 {{- if has "evaluation" $service.needs }}
 {{- with include "sabueso.keysSecret" $root }}
 - name: keys
-  secret: {secretName: {{ . }}, defaultMode: 0440}
+  {{- if $root.Values.evaluation.keysSecret }}
+  secret: {secretName: {{ . | quote }}, defaultMode: 0440}
+  {{- else }}
+  # Of the try-out's Secret the key alone, and none of the passwords.
+  secret: {secretName: {{ . | quote }}, defaultMode: 0440, items: [{key: tryout.key, path: tryout.key}]}
+  {{- end }}
 {{- end }}
 {{- end }}
 {{- with $service.persistence }}
 - name: data
-  persistentVolumeClaim: {claimName: {{ .existingClaim | default (include "sabueso.name" (list $root (index $ 1))) }}}
+  persistentVolumeClaim: {claimName: {{ .existingClaim | default (include "sabueso.name" (list $root (index $ 1))) | quote }}}
 {{- end }}
 {{- with concat ($service.extraVolumes | default list) $root.Values.pods.extraVolumes }}
 {{ toYaml . }}

@@ -4,9 +4,7 @@
 {{- $name := index . 1 -}}
 {{- $pool := index . 2 -}}
 {{- $at := printf "pools.%s" $name -}}
-{{- if gt (len (include "vllm.name" (list $root $name))) 52 -}}
-{{- fail (printf "%s: release and pool name together must not be longer than 51 characters" $at) -}}
-{{- end -}}
+{{- include "vllm.checkName" (list $root $name) -}}
 {{- if gt (mul 2 (int64 $pool.shmGi)) (int64 $pool.resources.memoryGi) -}}
 {{- fail (printf "%s.shmGi: /dev/shm counts towards memory; it must not be above half of resources.memoryGi" $at) -}}
 {{- end -}}
@@ -23,7 +21,8 @@
 {{- fail (printf "%s.structuredOutputs.disableAnyWhitespace: only xgrammar and guidance can do that" $at) -}}
 {{- end -}}
 {{- range $argument := $pool.extraArgs -}}
-{{- $flag := regexFind "^--[a-z-]+" $argument -}}
+{{- /* vLLM takes `_` for `-`. */ -}}
+{{- $flag := regexFind "^--[a-z_-]+" $argument | replace "_" "-" -}}
 {{- if has ($flag | replace "--no-" "--") (include "vllm.ownFlags" $root | fromJsonArray) -}}
 {{- fail (printf "%s.extraArgs: %s has a value of its own in this chart" $at $flag) -}}
 {{- end -}}
@@ -37,6 +36,17 @@
 {{- include "vllm.checkScaling" (list $at $pool) -}}
 {{- end -}}
 
+{{/* A pool that only fetches has names too. Takes (list root pool-name). */}}
+{{- define "vllm.checkName" -}}
+{{- $name := index . 1 -}}
+{{- if gt (len (include "vllm.name" .)) 52 -}}
+{{- fail (printf "pools.%s: release and pool name together must not be longer than 51 characters" $name) -}}
+{{- end -}}
+{{- if or (hasSuffix "-headless" $name) (hasSuffix "-prefetch" $name) (hasSuffix "-weights" $name) (eq $name "pools-test") -}}
+{{- fail (printf "pools.%s: objects of this chart end so; choose another name" $name) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "vllm.checkWeights" -}}
 {{- $root := index . 0 -}}
 {{- $at := printf "%s.weights" (index . 1) -}}
@@ -48,9 +58,9 @@
 {{- if and (eq $weights.from "claim") (not $weights.prefetch.enabled) -}}
 {{- fail (printf "%s.from is claim: without prefetch.enabled nobody fills it" $at) -}}
 {{- end -}}
-{{- $most := ternary $pool.autoscaling.maxReplicas $pool.replicas $pool.autoscaling.enabled -}}
-{{- if and (eq $weights.from "claim") (ne $weights.claim.accessMode "ReadWriteMany") (gt (int64 $most) 1) -}}
-{{- fail (printf "%s.claim.accessMode: replicas on several nodes need ReadWriteMany" $at) -}}
+{{/* Whoever comes first would hold it: the pod waits for the Job's files, and the Job for the pod's volume. */}}
+{{- if and (eq $weights.from "claim") (ne $weights.claim.accessMode "ReadWriteMany") $pool.enabled -}}
+{{- fail (printf "%s.claim.accessMode: pods and the Job that fills it are on several nodes, which needs ReadWriteMany; or fill it while the pool is not enabled, and then name it as existingClaim" $at) -}}
 {{- end -}}
 {{- if eq $weights.from "image" -}}
 {{- if not (and $weights.image.repository $weights.image.digest) -}}
@@ -90,6 +100,9 @@
 
 {{/* What is wrong with all pools together. */}}
 {{- define "vllm.checkAll" -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" .Release.Name) -}}
+{{- fail (printf "release name %q: letters, digits and `-`, beginning with a letter: Services are named after it" .Release.Name) -}}
+{{- end -}}
 {{- $served := dict -}}
 {{- range $name, $_ := .Values.pools -}}
 {{- $pool := include "vllm.pool" (list $ $name) | fromJson -}}
@@ -102,6 +115,7 @@
 {{- $_ := set $served $model $name -}}
 {{- end -}}
 {{- else if $pool.weights.prefetch.enabled -}}
+{{- include "vllm.checkName" (list $ $name) -}}
 {{- include "vllm.checkWeights" (list $ (printf "pools.%s" $name) $pool) -}}
 {{- end -}}
 {{- end -}}

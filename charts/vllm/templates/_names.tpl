@@ -6,8 +6,8 @@
 {{/* What a Deployment can never change again: nothing else belongs here. */}}
 {{- define "vllm.selector" -}}
 app.kubernetes.io/name: vllm
-app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
-app.kubernetes.io/component: {{ index . 1 }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
+app.kubernetes.io/component: {{ index . 1 | quote }}
 {{- end -}}
 
 {{- define "vllm.labels" -}}

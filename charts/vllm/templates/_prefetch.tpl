@@ -13,9 +13,8 @@ template:
   metadata:
     labels:
       app.kubernetes.io/name: vllm-prefetch
-      app.kubernetes.io/instance: {{ $.Release.Name }}
-      app.kubernetes.io/component: {{ $name }}
-      {{- include "vllm.origin" $ | nindent 6 }}
+      app.kubernetes.io/instance: {{ $.Release.Name | quote }}
+      app.kubernetes.io/component: {{ $name | quote }}
   spec:
     serviceAccountName: {{ $full }}-prefetch
     automountServiceAccountToken: false
