@@ -27,14 +27,18 @@ _SECONDS_A_ROUND = 60
 
 
 async def side_by_side() -> list[dict[str, Any]]:
-    """Milliseconds per answer: two tools at once, then an answer of a hundred pieces."""
+    """Milliseconds per answer: two tools at once, then an answer of a hundred pieces.
+
+    Ours twice: the loop alone, with which the peers are compared, and as shipped, with shield and reviewer.
+    """
     peers = await asyncio.to_thread(_installed)
     async with (
         _worker(sys.executable, "ours") as ours,
+        _worker(sys.executable, "ours", "shipped") as shipped,
         _worker(peers, "langgraph") as langgraph,
         _worker(peers, "pydantic_ai") as pydantic_ai,
     ):
-        workers = {"sabueso": ours, "LangGraph": langgraph, "Pydantic AI": pydantic_ai}
+        workers = {"sabueso": ours, "sabueso as shipped": shipped, "LangGraph": langgraph, "Pydantic AI": pydantic_ai}
         for worker in workers.values():
             await _times(worker, _WARM_UPS)
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in workers}
@@ -51,7 +55,7 @@ def _figures(times: dict[str, list[tuple[float, float]]]) -> list[dict[str, Any]
         ours = percentile([one[kind] for one in times["sabueso"]], 50)
         for agent, pairs in times.items():
             values = [one[kind] for one in pairs]
-            ratio = {} if agent == "sabueso" else {"sabueso_ratio": round(ours / percentile(values, 50), 3)}
+            ratio = {} if agent.startswith("sabueso") else {"sabueso_ratio": round(ours / percentile(values, 50), 3)}
             figures.append(Figure(f"{name}.{agent}", "ms", values).fields(**ratio))
     return figures
 
@@ -78,9 +82,9 @@ def _run(command: Sequence[str]) -> None:
 
 
 @asynccontextmanager
-async def _worker(python: str, name: str) -> AsyncGenerator[Process]:
+async def _worker(python: str, name: str, *arguments: str) -> AsyncGenerator[Process]:
     quiet = {"PYTHONPATH": os.getcwd(), "LANGSMITH_TRACING": "false"}
-    command = [python, "-m", f"loadtests.bench_agent_{name}"]
+    command = [python, "-m", f"loadtests.bench_agent_{name}", *arguments]
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, env=os.environ | quiet, limit=2**20
     )

@@ -1,13 +1,20 @@
-"""Our agent, with the script of bench_agent_worker: the loop itself, without gRPC."""
+"""Our agent, with the script of bench_agent_worker: the loop itself, without gRPC.
+
+With the argument `shipped` it is as it is shipped: a shield reads what tools return, and a reviewer every sentence. The
+peers do neither, and are compared with the loop alone.
+"""
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from loadtests.bench_agent_worker import ANSWER, CALLS, PASSAGES, PIECES, QUESTION, THOUGHT, serve
 from services.orchestrator.agent import Agent
 from services.orchestrator.arguments import TypedForm
+from services.orchestrator.citing.reviewer import EvidenceReviewer
 from services.orchestrator.dispatch import Dispatcher, ToolSet
 from services.orchestrator.events import Text
 from services.orchestrator.model import Delta, Message, Sampling, ToolCall, ToolSpec, Turn, Usage
@@ -15,8 +22,10 @@ from services.orchestrator.result_cache import MemoryStore, ResultCache
 from services.orchestrator.results import Found, Passage, Passages, Rows
 from services.orchestrator.routing.router import AskTheModel
 from services.orchestrator.run import Task
+from services.orchestrator.shield.tenant_shield import TenantShield
 from services.orchestrator.strategies.registry import strategies
 from services.orchestrator.tools import SqlQuery, Tool, VectorSearch
+from services.runtime.tenants import GuardTools
 
 _FOUND = Passages(
     tuple(Passage("contracts", str(n), "Contracts", "c.pdf", n, "8.3", "en", text) for n, text in enumerate(PASSAGES))
@@ -50,9 +59,13 @@ def _tool(name: str, service: str, form: Any, result: type[Found], found: Found)
     return Tool(name, service, f"Does {name}.", TypedForm(form), result, call, 5)
 
 
-def ours() -> Callable[[], Awaitable[str]]:
+def ours(*, shipped: bool = False) -> Callable[[], Awaitable[str]]:
     """One answer."""
     agent = Agent(strategies(Script(), AskTheModel()))
+    if shipped:
+        reviewer = EvidenceReviewer()
+        reviewer.warm()
+        agent = replace(agent, reviewer=reviewer)
     tools = {
         "vector_search": _tool("vector_search", "retrieval", VectorSearch, Passages, _FOUND),
         "sql_query": _tool("sql_query", "sql_tool", SqlQuery, Rows, _ROWS),
@@ -61,7 +74,8 @@ def ours() -> Callable[[], Awaitable[str]]:
 
     async def answer() -> str:
         said: list[str] = []
-        async for event in agent.run(Task(QUESTION), Dispatcher(ToolSet(tools), cache)):
+        shield = TenantShield("bench", GuardTools(), tools, QUESTION) if shipped else None
+        async for event in agent.run(Task(QUESTION), Dispatcher(ToolSet(tools), cache), shield):
             if isinstance(event, Text):
                 said.append(event.text)
         return "".join(said)
@@ -70,4 +84,4 @@ def ours() -> Callable[[], Awaitable[str]]:
 
 
 if __name__ == "__main__":
-    serve(ours())
+    serve(ours(shipped="shipped" in sys.argv[1:]))

@@ -1,6 +1,7 @@
 """Runs the agent for the endpoints that offer it: what it is asked, its events in order, its answer as a stream."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass
@@ -139,6 +140,7 @@ class Agent:
             async for event, step in events:
                 if take is not None:
                     take(event, step)
+        answer.waited(_waited(request))
 
     async def stream(self, request: Request, question: Question, answer: Answer, rendering: Rendering) -> Response:
         """The answer as it comes. Raises what is known before it begins; what comes later is an event."""
@@ -156,7 +158,7 @@ class Agent:
             await asyncio.wait({first})
         if first.done():
             first.result()  # raises what has its own status
-        return event_stream(self._pieces(_resumed(first, events), rendering))
+        return event_stream(self._pieces(_resumed(first, events), rendering, lambda: answer.waited(_waited(request))))
 
     async def _begun(self, request: Request, question: Question, answer: Answer) -> tuple[Any, Events]:
         """The call and its events, as soon as there is a place for it; whoever reads the events gives it back."""
@@ -167,7 +169,8 @@ class Agent:
         call = self._clients.orchestrator.Run(wanted, timeout=seconds + _GRACE_SECONDS)
         return call, self._observed(request, answer, _events(call, question), place)
 
-    async def _pieces(self, events: Events, rendering: Rendering) -> AsyncGenerator[bytes]:
+    async def _pieces(self, events: Events, rendering: Rendering, ended: Callable[[], None]) -> AsyncGenerator[bytes]:
+        """The pieces of a stream. `ended` is told right before what comes last."""
         async with aclosing(with_pauses(events, self._keep_alive_seconds)) as paced:
             for piece in rendering.begin():
                 yield piece
@@ -182,6 +185,7 @@ class Agent:
                 for piece in rendering.fail(failure_of(error)):
                     yield piece
                 return
+        ended()
         for piece in rendering.end():
             yield piece
 
@@ -204,6 +208,12 @@ def _tell_meter(meter: Meter, answer: Answer, end: pb.Finished) -> None:
     meter.response_id = end.answer_id
     meter.conversation_id = end.conversation_id
     meter.finish_reasons.append(answer.finish_reason())
+
+
+def _waited(request: Request) -> float:
+    """Seconds since the first byte of the request came."""
+    now = time.perf_counter()
+    return now - getattr(request.state, "received", now)
 
 
 def agents_caller(request: Request) -> Caller:

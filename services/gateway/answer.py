@@ -47,6 +47,12 @@ class Answer:
         self._suspicions: list[dict[str, Any]] = []
         self._oldest_s: float | None = None
         self._evidence: list[dict[str, Any]] = []
+        self._gateway_ms: float | None = None
+
+    def waited(self, seconds: float) -> None:
+        """Notes how long the caller has waited by now; what of it the run does not account for is the gateway's."""
+        total = (self.finished or pb.Finished()).timings.total
+        self._gateway_ms = round(max(0.0, seconds * 1000 - total.seconds * 1000 - total.nanos / 1e6), 1)
 
     def add(self, event: pb.RunResponse) -> dict[str, Any] | None:
         """Takes the next event; returns it as a step for people to watch, if it is one."""
@@ -144,9 +150,13 @@ class Answer:
         }
 
     def timings_ms(self) -> dict[str, float]:
-        """Where the time went."""
+        """Where the time went: the parts of the run, and `total` of them; `gateway` is all else that the caller waited.
+
+        An answer that is read again has no `gateway`: what its readers waited for then, nobody knows.
+        """
         timings = (self.finished or pb.Finished()).timings
-        return {name: _ms(getattr(timings, name)) for name in ("model", "tools", "cache", "overhead", "total")}
+        told = {name: _ms(getattr(timings, name)) for name in ("model", "tools", "cache", "overhead", "total")}
+        return told if self._gateway_ms is None else told | {"gateway": self._gateway_ms}
 
     def usage(self) -> dict[str, int]:
         """Tokens over all model turns, in OpenAI's form."""

@@ -69,7 +69,9 @@ class Edge:
         scope["headers"] = [one for one in scope["headers"] if one[0] != b"baggage"]
         answer = _Answer(scope, send)
         line = Line(scope, receive, answer.send)
-        scope.setdefault("state", {}).update(line=line, request_id=answer.request_id, answer_headers=answer.headers)
+        scope.setdefault("state", {}).update(
+            line=line, request_id=answer.request_id, answer_headers=answer.headers, received=answer.since
+        )
         quiet = scope["path"] in _QUIET
         ACTIVE.inc()
         with self._span(scope, answer, quiet=quiet) as current:

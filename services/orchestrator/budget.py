@@ -24,7 +24,7 @@ class Budget:
     @property
     def left(self) -> int:
         """Tokens that a further turn may cost; below zero where tools have spent more than there was."""
-        beside = sum(one.usage.total for one in self.beside)
+        beside = sum(one.usage.total + one.held for one in self.beside)
         own = self.tokens - self.usage.total - self._held - beside
         return own if self.whole is None else min(own, self.whole.left)
 

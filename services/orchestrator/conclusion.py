@@ -31,6 +31,10 @@ async def reviewed(run: Run, reviewer: Reviewer) -> AsyncGenerator[Event]:
             yield event
         for event in _conclude(run, judged.answer, judged.note, withdrawn=judged.withdrawn):
             yield event
+        # Held text meets the filters only now.
+        if not run.answer.text.strip():
+            for event in say_partial(run):
+                yield event
     # Our own reading of it is our own time; what is waited for meanwhile tells so by itself.
     said = [message.text for message in run.task.history if message.role != "system"]
     draft = Draft(run.task.question, run.answer.text, sources, said=said, support=run.support)

@@ -121,6 +121,16 @@ class Settings(ServerSettings):
         default="",
         description="Name of the served model that works on a plan's steps; a smaller one may do. Empty: the same.",
     )
+    documents_specialist_model_name: str = Field(
+        default="",
+        description="The model for steps that search documents. Empty: that of `SABUESO_SPECIALIST_MODEL_NAME`.",
+    )
+    sql_specialist_model_name: str = Field(
+        default="", description="The model for steps that query databases. Empty: as for documents."
+    )
+    web_specialist_model_name: str = Field(
+        default="", description="The model for steps that search the web. Empty: as for documents."
+    )
     plan_max_steps: int = Field(default=6, ge=2, le=6, description="Most steps that a question is taken apart into.")
     plan_parallel_steps: int = Field(
         default=4, ge=1, le=6, description="Steps of one plan that are worked on at the same time; others wait."

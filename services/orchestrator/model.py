@@ -1,13 +1,17 @@
 """The model as the agent sees it: messages and tools in, text pieces and one whole turn out."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+
+from services.runtime.errors import LimitExceeded
 
 # Where no tokenizer is at hand: Spanish and English prose is about four characters a token.
 CHARS_PER_TOKEN = 4
+# Fewer are no room for a turn.
+LEAST_TURN_TOKENS = 32
 
 
 def estimate_tokens(text: str) -> int:
@@ -52,14 +56,6 @@ class Usage:
         return self.prompt_tokens + self.completion_tokens
 
 
-@dataclass
-class Spent:
-    """What the model turns that tools make add to a run."""
-
-    usage: Usage = field(default_factory=Usage)
-    turns: int = 0
-
-
 @dataclass(frozen=True)
 class Message:
     """One message of the transcript. `role`: system, user, assistant or tool; `call_id` only for tool.
@@ -102,6 +98,37 @@ class Sampling:
     may_call: bool = True
 
 
+@dataclass
+class Spent:
+    """What the model turns that tools and checks make add to a run.
+
+    `room`: tokens that a further one may cost, None is no bound; `held`: what those under way may come to cost.
+    """
+
+    usage: Usage = field(default_factory=Usage)
+    turns: int = 0
+    held: int = 0
+    room: Callable[[], int] | None = None
+
+    @contextmanager
+    def holding(self, prompt_tokens: int, sampling: Sampling) -> Generator[Sampling]:
+        """Counts a turn; within, what it may cost is kept from others, and `sampling` is what there is room for.
+
+        Raises LimitExceeded where there is none.
+        """
+        if self.room is not None:
+            room = self.room() - prompt_tokens
+            if room < LEAST_TURN_TOKENS:
+                raise LimitExceeded("No tokens are left for this.", setting="run_tokens")
+            sampling = replace(sampling, max_tokens=min(sampling.max_tokens, room))
+        self.turns += 1
+        self.held += prompt_tokens + sampling.max_tokens
+        try:
+            yield sampling
+        finally:
+            self.held -= prompt_tokens + sampling.max_tokens
+
+
 @dataclass(frozen=True)
 class Delta:
     """A piece of text as it is generated."""
@@ -138,19 +165,21 @@ class Model(Protocol):
 
 
 async def whole_turn(model: Model, messages: Sequence[Message], sampling: Sampling, spent: Spent) -> Turn:
-    """One turn without tools, at its end; an empty one where the model just stops. Adds to `spent`, come what may."""
-    spent.turns += 1
-    turn, written = Turn(), 0
-    try:
-        async with aclosing(model.stream(messages, (), sampling)) as parts:
-            async for part in parts:
-                if isinstance(part, Turn):
-                    turn, written = part, 0
-                else:
-                    written += estimate_tokens(part.text)
-    finally:
-        read = sum(message.tokens for message in messages)
-        spent.usage += Usage.estimate(read, written) if written else turn.usage
+    """One turn without tools, at its end; an empty one where the model just stops. Adds to `spent`, come what may.
+
+    Raises what the model does; LimitExceeded also where `spent` has no room for it.
+    """
+    turn, written, read = Turn(), 0, sum(message.tokens for message in messages)
+    with spent.holding(read, sampling) as fitting:
+        try:
+            async with aclosing(model.stream(messages, (), fitting)) as parts:
+                async for part in parts:
+                    if isinstance(part, Turn):
+                        turn, written = part, 0
+                    else:
+                        written += estimate_tokens(part.text)
+        finally:
+            spent.usage += Usage.estimate(read, written) if written else turn.usage
     return turn
 
 

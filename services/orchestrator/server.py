@@ -209,9 +209,7 @@ def _model(settings: Settings, name: str, connections: list[OpenAIModel]) -> Mod
     return calling_model(connections[-1], name, profile, Way(settings.tool_calls))
 
 
-def _plan(
-    settings: Settings, model: Model, planner: Model, specialist: Model, connections: list[OpenAIModel]
-) -> Plan:
+def _plan(settings: Settings, model: Model, planner: Model, specialist: Model, connections: list[OpenAIModel]) -> Plan:
     names = {
         "documents": settings.documents_specialist_model_name,
         "sql": settings.sql_specialist_model_name,

@@ -16,6 +16,7 @@ TEMPLATE = """\
 <tools>
 {% for tool in tools %}{{ tool | tojson }}
 {% endfor %}</tools>
+To call a function, write <tool_call>{"name": …, "arguments": …}</tool_call> and nothing else.
 {%- endif %}<|im_end|>
 {%- for message in messages[1:] %}
 <|im_start|>{{ message.role if message.role != 'tool' else 'user' }}

@@ -28,19 +28,26 @@ async def refused(asking):
     return error.value.body
 
 
+def kept_of(told):
+    """What of a response, an event or the extras can be told again: not how long the first reader waited."""
+    if not isinstance(told, dict):
+        return told
+    return {name: kept_of(value) for name, value in told.items() if name != "gateway"}
+
+
 async def test_a_response_is_told_again_to_the_last_field(client):
     asked = {"instructions": "Be brief.", "metadata": {"case": "7"}, "max_output_tokens": 500}
     first = await client.responses.create(model="sabueso", input="plan it", **asked)
     again = await client.responses.retrieve(first.id)
     assert isinstance(again, Response)
-    assert again.to_dict() == first.to_dict()
+    assert again.to_dict() == kept_of(first.to_dict()) != first.to_dict()
     assert (again.instructions, again.metadata, again.store) == ("Be brief.", {"case": "7"}, True)
 
 
 async def test_a_response_that_was_streamed_can_be_read_whole_and_streamed_again(client):
     extras = {"extra_body": {"sabueso": {"include_steps": True}}}
     created = client.responses.create(model="sabueso", input="plan it", stream=True, **extras)
-    events = [event.to_dict() async for event in await created]
+    events = [kept_of(event.to_dict()) async for event in await created]
     response_id = events[0]["response"]["id"]
     assert (await client.responses.retrieve(response_id)).to_dict() == events[-1]["response"]
     again = await client.responses.retrieve(response_id, stream=True)
@@ -73,7 +80,7 @@ async def test_a_stored_chat_answer_can_be_read_as_a_response(stack, client):
     response_id = told["id"].replace("chatcmpl-", "resp_")
     response = await client.responses.retrieve(response_id)
     assert response.output_text == told["choices"][0]["message"]["content"]
-    assert (response.created_at, response.sabueso) == (told["created"], told["sabueso"])
+    assert (response.created_at, response.sabueso) == (told["created"], kept_of(told["sabueso"]))
     assert response.instructions is None
 
 

@@ -10,18 +10,28 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import aclosing
+from collections import Counter
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx2
 import jiter
 import pytest
+from starlette.responses import StreamingResponse
 
+from services.orchestrator.agent import Agent
 from services.orchestrator.calling.guided_model import GuidedModel
 from services.orchestrator.calling.profiled_model import ProfiledModel
 from services.orchestrator.calling.profiles import HERMES
+from services.orchestrator.events import CallFinished, CallStarted, Finished
 from services.orchestrator.model import Delta, Message, Sampling, ToolCall, ToolSpec, Turn
 from services.orchestrator.openai_model import OpenAIModel
+from services.orchestrator.routing.router import AskTheModel
+from services.orchestrator.run import Task
+from services.orchestrator.strategies.registry import strategies
+from tests.recorded_runs import TODAY, Case, dispatcher, play, serving
+from tests.unit.orchestrator.agent_world import of, text_of
 
 FOLDER = Path(".sabueso/clients/llama")
 SCRIPT = Path(__file__).parent / "llama_server.py"
@@ -164,21 +174,79 @@ async def test_hanging_up_ends_the_generation(model, address):
     assert most < 300
 
 
-async def test_what_was_read_before_is_not_read_again_in_the_last_turn(address):
-    """With the tools left out, the prompt would begin otherwise, and all of it would be read anew."""
-    tools = [{"type": "function", "function": {"name": SEARCH.name, "parameters": SEARCH.parameters}}]
-    words = [{"role": "system", "content": "You answer briefly. " * 10}, {"role": "user", "content": "Say hello."}]
-    more = [*words, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Answer now."}]
+class Metered:
+    """Passes requests on, shorter, and notes what the server says that it has read, and which of it it knew."""
 
-    async def asked(messages, **extras):
-        async with httpx2.AsyncClient(timeout=120) as client:
-            body = {"messages": messages, "max_tokens": 1, **extras}
-            reply = await client.post(f"{address}/v1/chat/completions", json=body)
-        return reply.json()["usage"]
+    def __init__(self, client):
+        self.client, self.usages = client, []
 
-    first = await asked(words, tools=tools)
-    last = await asked(more, tools=tools, tool_choice="none")
-    assert last["prompt_tokens_details"]["cached_tokens"] > 0.8 * first["prompt_tokens"]
+    async def complete(self, request):
+        asked = await request.json()
+        asked["max_tokens"] = min(asked["max_tokens"], 48)  # it would not stop
+        return StreamingResponse(self._passed(asked), media_type="text/event-stream")
+
+    async def _passed(self, asked):
+        async with self.client.stream("POST", "/v1/chat/completions", json=asked) as reply:
+            async for line in reply.aiter_lines():
+                yield f"{line}\n".encode()
+                if line.startswith("data: {") and (usage := json.loads(line[6:]).get("usage")):
+                    self.usages.append(usage)
+
+
+@asynccontextmanager
+async def metered(address):
+    limits = httpx2.Limits(max_keepalive_connections=0)  # it closes one that rests just when it is used again
+    async with httpx2.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
+        meter = Metered(client)
+        async with serving(meter.complete) as url:
+            yield meter, url
+
+
+class Calling:
+    """The model behind `url`, which is made to call once: what it says itself in its first turn is read and left out.
+
+    So small a model calls by chance only; what is tested is what the server reads of the turns."""
+
+    def __init__(self, url):
+        self.model, self.turns = OpenAIModel(url, "smollm2", lambda: "none", profile=HERMES), 0
+
+    async def stream(self, messages, tools, sampling):
+        self.turns += 1
+        first = self.turns == 1
+        async with aclosing(self.model.stream(messages, tools, sampling)) as parts:
+            async for part in parts:
+                if first and isinstance(part, Turn):
+                    yield replace(part, text="", calls=(ToolCall("c", "vector_search", '{"query": "late delivery"}'),))
+                elif not first:
+                    yield part
+
+
+async def test_the_agents_second_turn_reads_only_what_is_new(address):
+    """From the first prompt on nothing changes: the tools stay where they were, though none may be called any more."""
+    async with metered(address) as (meter, url):
+        model = Calling(url)
+        agent = Agent(strategies(model, AskTheModel()), today=lambda: TODAY)
+        task = Task("What penalty does a supplier owe who delivers late?", max_iterations=1, seconds=200)
+        events = [event async for event in agent.run(task, dispatcher())]
+        await model.model.close()
+    assert [one.ok for one in of(events, CallFinished)] == [True]
+    first, last = meter.usages
+    assert last["prompt_tokens"] > first["prompt_tokens"]
+    assert last["prompt_tokens_details"]["cached_tokens"] >= 0.95 * first["prompt_tokens"]
+    assert events[-1].usage.total == sum(one["total_tokens"] for one in meter.usages)
+
+
+@pytest.mark.parametrize("case", [Case("en", "react", "guided"), Case("es", "rag", "native")])
+async def test_whatever_it_answers_the_agents_rules_hold(address, case):
+    async with metered(address) as (meter, url):
+        events = await play(case, url, "smollm2", "hermes")
+    assert of(events, Finished) == events[-1:]
+    assert text_of(events).strip()
+    started, ended = of(events, CallStarted), of(events, CallFinished)
+    assert Counter(one.call_id for one in started) == Counter(one.call_id for one in ended)
+    assert len(started) <= 12
+    assert events[-1].usage.total <= 40_000
+    assert len(meter.usages) <= 4
 
 
 async def _written(address):

@@ -1,9 +1,11 @@
 """Plans on real loopback servers: the stand-in model plans, specialists search and count, the answer is cited."""
 
+import json
+
 import pytest
 
 from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
-from tests.integration.test_orchestrator import of, searched, stand_in, text_of, world
+from tests.integration.test_orchestrator import of, saying, searched, stand_in, text_of, world
 
 SHELF = {
     "acme": "The warranty of Acme covers all pumps for three years from delivery.",
@@ -62,3 +64,18 @@ async def test_planner_and_specialists_may_be_other_models_under_the_same_addres
         with pytest.raises(Exception, match="model"):
             await it.ask(strategy="plan")
         assert [one["model"] for one in it.model.requests][:2] == ["planner", "planner"]
+
+
+async def test_each_specialist_may_be_a_model_of_its_own(tmp_path):
+    names = {"documents_specialist_model_name": "papers", "sql_specialist_model_name": "tables"}
+    steps = [
+        {"id": "a", "question": "Which penalty?", "specialist": "documents", "depends_on": []},
+        {"id": "b", "question": "How many?", "specialist": "sql", "depends_on": []},
+        {"id": "c", "question": "Which law?", "specialist": "web", "depends_on": []},
+    ]
+    async with world(tmp_path, specialist_model_name="small", **names) as it:
+        it.model.replies = [saying(json.dumps({"steps": steps})), *[saying("I found nothing.")] * 8]
+        await it.ask(strategy="plan")
+        asked = {one["messages"][-1]["content"]: one["model"] for one in it.model.requests}
+    assert [asked[step["question"]] for step in steps] == ["papers", "tables", "small"]
+    assert it.model.requests[0]["model"] == it.model.requests[-1]["model"] == "llama"

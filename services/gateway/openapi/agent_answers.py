@@ -137,7 +137,10 @@ class Summary(BaseModel):
     suspicions: list[Suspicion]
     degraded: list[Skipped]
     cache: CacheUse
-    timings_ms: dict[str, float] = Field(description="`model`, `tools`, `cache`, `overhead`, `total`.")
+    timings_ms: dict[str, float] = Field(
+        description="`model`, `tools`, `cache`, `overhead` and their `total`, the agent's own time. `gateway` is all "
+        "else that the caller waited for, and not known of an answer that is read again."
+    )
     tokens: Spent
     estimated_tokens: int = Field(description="Of `tokens`: what was estimated, because a turn of the model broke off.")
     checking: Checking

@@ -38,7 +38,7 @@ class PlanPolicy:
 class _Progress:
     """What has become of a plan. `specialists`: what each is there for.
 
-    `runs` are the nested runs by step, in the order of the plan.
+    `runs` are the nested runs by step.
     """
 
     run: Run
@@ -62,6 +62,7 @@ class Plan:
     """Plans, has the steps done, looks once what is missing, and answers from everything that was found.
 
     `specialist` does the steps; `model` writes the answer, and does all of it by itself where there is nothing to plan.
+    `specialists` by name do theirs in place of `specialist`.
     """
 
     planner: Planner
@@ -70,6 +71,7 @@ class Plan:
     policy: PlanPolicy = field(default_factory=PlanPolicy)
     today: Callable[[], date] = date.today
     tracer: trace.Tracer = field(default_factory=lambda: trace.get_tracer("sabueso"))
+    specialists: Mapping[str, Model] = field(default_factory=dict[str, Model])
 
     async def answer(self, run: Run) -> AsyncGenerator[Event]:
         """See Strategy."""
@@ -104,7 +106,8 @@ class Plan:
                 break
             steps, revision = await self.planner.missing(run, progress.specialists, progress.in_order()), 2
         lead = f"{prompts.FINDINGS}\n{told(progress.in_order(), run.shield)}"
-        run.messages += calls_of(progress.runs.values(), _room(run) - estimate_tokens(lead))
+        runs = [progress.runs[step.id] for step in progress.steps if step.id in progress.runs]
+        run.messages += calls_of(runs, _room(run) - estimate_tokens(lead))
         for result in progress.in_order():
             if result.limit:
                 run.end_early(result.limit)
@@ -148,11 +151,12 @@ class Plan:
             tokens=tokens,
         )
         progress.runs[step.id] = child
+        model = self.specialists.get(step.specialist, self.specialist)
         why = ""
         specialist = {"sabueso.plan.specialist": step.specialist or "all"}
         with self.tracer.start_as_current_span(f"plan step {step.id}", attributes=specialist):
             try:
-                async with aclosing(React(self.specialist).answer(child)) as events:
+                async with aclosing(React(model).answer(child)) as events:
                     async for event in events:
                         yield event
             except ServiceError as error:

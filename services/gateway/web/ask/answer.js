@@ -112,9 +112,9 @@ export class AnswerView {
   #breakdown() {
     const timings = this.turn.summary?.timings_ms;
     if (!timings) return [];
-    const parts = ["model", "tools", "cache", "overhead"].map(
-      (name) => `${text(`time_${name}`)} ${duration(timings[name])}`,
-    );
+    const parts = ["model", "tools", "cache", "overhead", "gateway"]
+      .filter((name) => name in timings)
+      .map((name) => `${text(`time_${name}`)} ${duration(timings[name])}`);
     return [
       make(
         "p",

@@ -200,6 +200,7 @@ export default {
   time_tools: "tools",
   time_cache: "cache",
   time_overhead: "everything else",
+  time_gateway: "way there and back",
   answerId: "answer",
   tokens: "tokens",
 

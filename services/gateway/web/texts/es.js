@@ -200,6 +200,7 @@ export default {
   time_tools: "herramientas",
   time_cache: "caché",
   time_overhead: "todo lo demás",
+  time_gateway: "ida y vuelta",
   answerId: "respuesta",
   tokens: "tokens",
 

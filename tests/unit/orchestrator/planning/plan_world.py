@@ -63,10 +63,11 @@ def counting(answer, call_id="q"):
     return [Turn(calls=[call(call_id, "sql_query", query="SELECT 1")], usage=Usage(10, 5)), Turn(answer)]
 
 
-async def follow(cast, tools=None, *, policy=None, limits=None, shield=None, tracer=None, **task):
+async def follow(cast, tools=None, *, policy=None, limits=None, shield=None, tracer=None, specialists=None, **task):
     """The events of a run with the strategy `plan`."""
     traced = {"tracer": tracer} if tracer else {}
-    plan = Plan(Planner(cast), cast, cast, policy or PlanPolicy(), lambda: date(2025, 11, 29), **traced)
+    more = {"specialists": specialists or {}} | traced
+    plan = Plan(Planner(cast), cast, cast, policy or PlanPolicy(), lambda: date(2025, 11, 29), **more)
     agent = agent_of(cast, plan=plan, limits=limits)
     task = {"question": QUESTION, "strategy": "plan", **task}
     return await collect(cast, tools or dispatcher(), agent=agent, shield=shield, **task)

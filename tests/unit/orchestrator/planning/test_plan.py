@@ -4,11 +4,12 @@ import json
 import pytest
 
 from services.orchestrator.events import CallFinished, CallStarted, Chosen, Cited, Finish, Finished, Planned, Text
-from services.orchestrator.model import Message, Turn, Usage
+from services.orchestrator.model import Message, ScriptedModel, Turn, Usage
 from services.orchestrator.shield.shield import Unshielded
 from services.orchestrator.strategies.plan import PlanPolicy
 from services.runtime.errors import DependencyFailed
 from tests.unit.orchestrator.agent_world import (
+    COUNT,
     count,
     dispatcher,
     dispatcher_of,
@@ -59,6 +60,15 @@ async def test_each_specialist_has_his_own_tools_and_a_prompt_of_his_own():
     assert prompt.role == "system"
     assert "databases" in prompt.text
     assert question == Message("user", "How many?")
+
+
+async def test_a_specialist_may_have_a_model_of_its_own():
+    cast, own = two(), ScriptedModel([Turn(calls=[COUNT]), Turn("47 [1].")])
+    events = await follow(cast, specialists={"sql": own, "web": ScriptedModel([])})
+    assert [names for _, names in own.requests] == [["sql_query"], ["sql_query"]]
+    assert "How many?" not in cast.asked
+    assert "Which penalty?" in cast.asked
+    assert [one.ok for one in of(events, CallFinished)] == [True, True]
 
 
 async def test_a_step_for_nobody_in_particular_has_all_tools():
