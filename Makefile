@@ -8,7 +8,7 @@ UV_VERSION := 0.13.9
 export UV_LINK_MODE ?= copy
 PROTOS := $(shell find protos/sabueso -name '*.proto')
 
-.PHONY: help setup protos up down status logs ask backup images test-images check fmt docs test test-slow test-chart helm eval-retrieval bench load-smoke soak load browser clients promtool evals lock clean
+.PHONY: help setup protos up down status logs ask backup images test-images check fmt docs test test-slow test-chart test-cluster helm eval-retrieval bench load-smoke soak load browser clients promtool evals lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -106,6 +106,10 @@ test: setup browser clients promtool helm ## all tests but the slow ones, JOBS=3
 
 test-chart: setup promtool helm ## the charts, rules and dashboards only, without a cluster
 	@$(BIN)/pytest -q tests/chart -m "not slow"
+
+test-cluster: setup helm ## the charts on a live API server (CLUSTER=kubeconfig of one that may be filled and emptied; ONLY=model_pool)
+	@$(BIN)/python -m local.cluster build
+	@SABUESO_TEST_CLUSTER='$(or $(CLUSTER),own)' $(BIN)/pytest tests/cluster -q $(if $(ONLY),-k '$(ONLY)')
 
 test-slow: setup browser clients promtool helm ## the slow tests (none is fine)
 	@$(BIN)/python -m local.clients llama
