@@ -63,6 +63,8 @@ def held(wanted: Named, chunk: StoredChunk) -> tuple[int, int]:
 
 def _whole(code: str, text: str) -> bool:
     parts = re.split(r"[-_/. ]", code)
+    if not all(part in text for part in parts):
+        return False
     # ERR-4032, ERR 4032 and ERR4032 are one code; in the middle of another one it is none.
     return re.search(rf"(?<![\w-]){'[-_/. ]?'.join(map(re.escape, parts))}(?![\w-])", text) is not None
 

@@ -3,9 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import mul
 from statistics import pstdev
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from services.retrieval.codes import named
 from services.retrieval.store import Collection, QueryVectors, Reader, Store
@@ -68,7 +70,7 @@ class Router:
     def __init__(self, store: Store, embedder: TextEmbedder) -> None:
         self._store = store
         self._embedder = embedder
-        self._vectors: dict[str, Sequence[float]] = {}
+        self._vectors: dict[str, NDArray[np.float64]] = {}
 
     async def route(
         self, reader: Reader, query: str, names: Sequence[str], embedded: QueryVectors | None = None
@@ -89,8 +91,10 @@ class Router:
             vector = embedded.dense
         else:
             vector = await self._embedder.query_vector(query)
-        scores = {one.name: _dot(vector, self._vectors[_text(one)]) for one in described}
-        elsewhere = [_dot(vector, self._vectors[text]) for text in _ELSEWHERE]
+        known_texts = [*(_text(one) for one in described), *_ELSEWHERE]
+        similar = [float(one) for one in np.stack([self._vectors[text] for text in known_texts]) @ np.asarray(vector)]
+        scores = dict(zip((one.name for one in described), similar, strict=False))
+        elsewhere = similar[len(described) :]
         least = _least_chosen(max(scores.values()), elsewhere, bool(named(query)))
         routed = [Routed(name, score, score >= least) for name, score in scores.items()]
         return sorted(routed, key=lambda one: (-one.score, one.name)) + blank
@@ -102,7 +106,7 @@ class Router:
                 self._vectors.clear()
                 unknown = list(texts)
             vectors = await self._embedder.document_vectors(unknown)
-            self._vectors.update(zip(unknown, vectors, strict=True))
+            self._vectors.update(zip(unknown, map(np.asarray, vectors), strict=True))
 
 
 def _least_chosen(best: float, elsewhere: Sequence[float], names_something: bool) -> float:
@@ -116,7 +120,3 @@ def _least_chosen(best: float, elsewhere: Sequence[float], names_something: bool
 
 def _text(collection: Collection) -> str:
     return f"{collection.name}: {collection.description}"
-
-
-def _dot(one: Sequence[float], other: Sequence[float]) -> float:
-    return sum(map(mul, one, other))
