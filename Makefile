@@ -98,10 +98,10 @@ docs: setup ## renew the README's tables of settings and errors, and the chart's
 	@$(BIN)/python -m local.chart_readme
 	@$(BIN)/python -m local.dashboards
 
-# Most tests wait for servers most of the time: three files side by side keep two cores busy.
-JOBS ?= 3
+# Most tests wait for servers most of the time: four files side by side keep two cores busy.
+JOBS ?= 4
 
-test: setup browser clients promtool helm ## all tests but the slow ones, JOBS=3 files side by side (JOBS=0: one after another)
+test: setup browser clients promtool helm ## all tests but the slow ones, JOBS=4 files side by side (JOBS=0: one after another)
 	@$(BIN)/pytest -q -m "not slow" -n $(JOBS) --dist loadfile
 
 test-chart: setup promtool helm ## the charts, rules and dashboards only, without a cluster

@@ -13,7 +13,7 @@ from rich.table import Table
 from services.cli import evals_sets
 from services.cli.config import Settings
 from services.cli.console import Json, complaints, fail, out, print_json
-from services.cli.evals_shown import compared_facts, facts, show, show_compared
+from services.cli.evals_shown import compared_facts, facts, lost, show, show_compared
 
 if TYPE_CHECKING:
     from services.evaluation.runs.command import JudgeChoice, Wanted
@@ -70,7 +70,8 @@ def run(
     """Ask a golden set of the stack, score the answers, write a report.
 
     Stopped with Ctrl-C nothing is lost: the same command with the same --out goes on. Exit status 1: it could not run,
-    or the gate is shut; 2: questions failed (the report names them).
+    or the gate is shut; 2: questions failed (the report names them), or more than 5 % of a metric's values are missing
+    because the judge failed or its budget was used up.
     """
     from services.evaluation.runs.facts import command_line
 
@@ -100,9 +101,11 @@ def run(
         print_json(facts(finished))
     else:
         show(finished)
+    for line in (missing := lost(finished)):
+        complaints.print(line, markup=False, soft_wrap=True)
     if gate_file:
         _gated(finished, gate_file, tolerance=0.0, as_json=False)
-    if any(one.answered is None for one in finished.records):
+    if missing or any(one.answered is None for one in finished.records):
         raise typer.Exit(2)
 
 
@@ -122,6 +125,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Say of each metric whether the second is better, worse, or not shown to be either, on the same questions."""
+    from services.evaluation.runs.baseline import reworded
     from services.evaluation.runs.compare import compare as compared_of
     from services.evaluation.runs.compare import families_of
     from services.evaluation.runs.deterministic import ARGUMENTS
@@ -134,6 +138,8 @@ def compare(
     before, after = by_variant(one.scored), by_variant((two or one).scored)
     if two is not None and one.judge != two.judge:
         fail(f"One run was judged by {one.judge or 'nobody'}, the other by {two.judge or 'nobody'}.")
+    if two is not None and (changed := reworded(one.prompts, two.prompts)):
+        fail(f"The judge's prompts were others in the second run: {', '.join(changed)}.")
     if first not in before or second not in after:
         fail(f"There are the variants {', '.join(names)}{', and ' + ', '.join(others) if two else ''}.")
     if two is not None and one.statements != two.statements and before[first].pop(ARGUMENTS, None) is not None:
@@ -141,7 +147,9 @@ def compare(
         complaints.print(f"{ARGUMENTS} is not compared: {why}.", soft_wrap=True)
     found = compared_of(before[first], after[second], families_of(one.items))
     if as_json:
-        return print_json({"first": first, "second": second, "metrics": [compared_facts(each) for each in found]})
+        return print_json(
+            {"first": first, "second": second, "metrics": [compared_facts(each, one.half) for each in found]}
+        )
     show_compared(first, second, found)
     return None
 
@@ -178,7 +186,9 @@ def _gated(finished: "Finished", file: Path, *, tolerance: float, as_json: bool)
     except BrokenBaseline as error:
         fail(str(error))
     if as_json:
-        compared = {name: [compared_facts(each) for each in many] for name, many in found.compared.items()}
+        compared = {
+            name: [compared_facts(each, finished.half) for each in many] for name, many in found.compared.items()
+        }
         print_json({"open": found.is_open, "faults": [vars(one) for one in found.faults], "compared": compared})
     elif found.is_open:
         count = sum(map(len, found.compared.values()))

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from services.evaluation.runs.compare import Compared
     from services.evaluation.runs.run import Finished
 
+# Of a metric's values, those that may be lost before the mean of the rest is not that of the set.
+_LOST_SHARE = 0.05
+
 
 def show(finished: "Finished") -> None:
     """Metrics by variant, and what was not measured."""
@@ -28,6 +31,19 @@ def show(finished: "Finished") -> None:
     not_measured: Any = finished.folder.manifest.scoring.get("not_measured") or {}
     if not_measured:
         out.print(f"not measured: {', '.join(f'{name} ({why})' for name, why in not_measured.items())}", soft_wrap=True)
+
+
+def lost(finished: "Finished") -> list[str]:
+    """A line a metric of which the judge, or its budget, has lost too many values."""
+    from services.evaluation.score import Status
+
+    found: list[str] = []
+    for one in finished.summary.variants:
+        for name, mean in one.means.items():
+            gone = sum(mean.missing.get(status, 0) for status in (Status.JUDGE_FAILED, Status.OVER_BUDGET))
+            if gone > _LOST_SHARE * (of := mean.scored_count + gone):
+                found.append(f"{one.variant}: {name}: {gone} of {of} values were lost by the judge or its budget.")
+    return found
 
 
 def facts(finished: "Finished") -> dict[str, Any]:
@@ -51,8 +67,8 @@ def facts(finished: "Finished") -> dict[str, Any]:
     return {"run_id": manifest.run_id, "folder": str(finished.folder.path), **kept, "variants": variants}
 
 
-def compared_facts(one: "Compared") -> dict[str, Any]:
-    """A comparison, for scripts."""
+def compared_facts(one: "Compared", half: str) -> dict[str, Any]:
+    """A comparison, for scripts. Of a test half no question is named."""
     difference = one.paired.difference
     return {
         "metric": one.metric,
@@ -66,7 +82,7 @@ def compared_facts(one: "Compared") -> dict[str, Any]:
         "lost": one.paired.lost_count,
         "verdict": one.verdict.value,
         "pairs_needed": one.needed_units,
-        "changed": list(one.changed),
+        "changed": [] if half == "test" else list(one.changed),
     }
 
 

@@ -48,9 +48,15 @@ class RunGauges:
             "rag_last_run_failed", "1 where the newest run that is over failed.", ("golden_set",), registry=registry
         )
         self._known: dict[str, list[str]] = {}
+        # What the newest run of a tenant's set shows: metric with its labels.
+        self._shown: dict[tuple[str, str], set[tuple[str, tuple[str, str, str]]]] = {}
 
     def show(self, run: Run, measurements: Sequence[Measurement]) -> None:
-        """Takes a run that is over. A failed one leaves the scores of the one before as they are."""
+        """Takes a run that is over.
+
+        A failed one leaves the scores of the one before as they are; any other takes the place of all of them, so that
+        nothing is told, or alarmed about, that the newest run did not measure.
+        """
         name = self._bounded("sets", run.golden_set, _MOST_SETS)
         self._last.labels(name).set(run.created_at.timestamp())
         self._failed.labels(name).set(run.status is RunStatus.FAILED)
@@ -58,10 +64,15 @@ class RunGauges:
             return
         if run.wanted_count:
             self._coverage.labels(name).set(run.done_count / run.wanted_count)
+        shown: set[tuple[str, tuple[str, str, str]]] = set()
         for one in measurements:
             if one.stratum == ALL and one.mean is not None and one.metric in self._scores:
                 variant = self._bounded("variants", one.variant, _MOST_VARIANTS)
                 self._scores[one.metric].labels(name, variant, one.language).set(one.mean)
+                shown.add((one.metric, (name, variant, one.language)))
+        for metric, labels in self._shown.get((run.tenant, name), set()) - shown:
+            self._scores[metric].remove(*labels)
+        self._shown[run.tenant, name] = shown
 
     def _bounded(self, kind: str, name: str, most: int) -> str:
         known = self._known.setdefault(kind, [])

@@ -109,8 +109,10 @@ async def test_a_change_that_is_accepted_is_the_new_reference(store):
     await seen(watch, traffic(1, 40))
     assert drifted(await seen(watch, traffic(2, 20, refused=0.9))) == {drift.REFUSALS}
     await store.delete("acme")
-    # The window in which it is noticed is the beginning of the new reference.
-    assert await seen(watch, traffic(3, 40, refused=0.9)) == []
+    # The window in which it is noticed is the beginning of the new reference; until it is whole nothing differs.
+    found = await seen(watch, traffic(3, 40, refused=0.9))
+    assert {one.kind for one in found} == {drift.RETRIEVAL_SCORE, drift.REFUSALS, drift.TOOL_MIX}
+    assert {(one.distance, one.p_value, one.is_drift) for one in found} == {(0.0, 1.0, False)}
     assert drifted(await seen(watch, traffic(4, 20, refused=0.9))) == set()
     assert drifted(await seen(watch, traffic(5, 20, refused=0.1))) == {drift.REFUSALS}
 

@@ -55,9 +55,9 @@ def dense(text):
     return (total / np.linalg.norm(total)).tolist()
 
 
-def sparse(text, language=""):
+def sparse(text, *languages):
     """`es` stems by cutting a plural s, to tell the languages apart."""
-    cut = [word.removesuffix("s") if language == "es" else word for word in words(text)]
+    cut = [word.removesuffix("s") if one == "es" else word for one in languages for word in words(text)]
     found = sorted({zlib.crc32(word.encode()) for word in cut})
     return vectors_pb2.SparseVector(indices=found, values=[1.0] * len(found))
 
@@ -82,7 +82,7 @@ class HashEmbedding(embedding_pb2_grpc.EmbeddingServiceServicer):
         embeddings = [
             embedding_pb2.Embedding(
                 dense=dense(text) if self.model == "hash-1" else dense(text)[::-1],
-                sparse=sparse(text, request.language),
+                sparse=sparse(text, request.language, *request.other_languages),
                 token_vectors=token_vectors(text) if request.with_token_vectors else None,
             )
             for text in request.texts
@@ -223,11 +223,13 @@ async def test_a_reranking_service_gets_texts(with_service):
 async def test_each_document_is_searched_with_words_stemmed_in_its_language(bench):
     await bench.stub.Upsert(upload("es", ["penalizaciones y contratos"], language="es"))
     await bench.stub.Upsert(upload("en", ["contratos penalties"], language="en"))
+    bench.embedding.requests.clear()
     found = await bench.stub.Search(pb.SearchRequest(query="contratos", mode=pb.SEARCH_MODE_SPARSE))
     assert {p.document_id for p in found.passages} == {"es", "en"}
+    assert [{r.language, *r.other_languages} for r in bench.embedding.requests] == [{"es", "en"}]
     bench.embedding.requests.clear()
     await bench.stub.Search(pb.SearchRequest(query="qué contratos hay con la UE"))
-    assert [r.language for r in bench.embedding.requests] == ["es"]
+    assert [(r.language, list(r.other_languages)) for r in bench.embedding.requests] == [("es", [])]
 
 
 async def test_another_tenant_finds_nothing(bench):

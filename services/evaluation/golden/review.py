@@ -69,8 +69,11 @@ class Review:
         self._write([*known, *new])
 
     def open_items(self) -> list[tuple[Item, list[str]]]:
-        """Items without a verdict in the queue's order, each with what it was written from. Raises BrokenSet."""
-        items = self._items()
+        """Items without a verdict in the queue's order, each with what it was written from. Raises BrokenSet.
+
+        None of a locked test half: it would be read, and no reading noted, for a verdict that is refused.
+        """
+        items = {name: one for name, one in self._items().items() if not self._is_locked(one)}
         return [(items[one.id], one.passages) for one in self.drawn() if one.verdict == "open" and one.id in items]
 
     def accept(self, item_id: str, reviewer: str) -> None:
@@ -111,10 +114,13 @@ class Review:
         item = self._items().get(item_id)
         if item is None:
             raise ReviewRefused(f"there is no item `{item_id}` in {self._folder}")
-        # Raising the version says that the half is meant to change.
-        if item.split == TEST and lock.locked_version(self._folder) >= sets.read_about(self._folder).version:
+        if self._is_locked(item):
             raise ReviewRefused(f"`{item_id}` is in the locked test half; raise `version` in set.yaml to change it")
         return item
+
+    def _is_locked(self, item: Item) -> bool:
+        # Raising the version says that the half is meant to change.
+        return item.split == TEST and lock.locked_version(self._folder) >= sets.read_about(self._folder).version
 
     def _replace(self, item_id: str, item: Item | None) -> None:
         for half in sets.HALVES:

@@ -105,7 +105,8 @@ class OpenAIJudge:
         reserved = asked + self._max_tokens
         self._budget.reserve(reserved)
         self._usage.calls += 1
-        used = 0
+        # Whoever gives up waiting does not know what the server has done by then: it counts as the most.
+        used = reserved
         create: Any = self._client.chat.completions.create
         try:
             completion = await create(
@@ -126,8 +127,10 @@ class OpenAIJudge:
             used = read + written
             return said
         except openai.APIStatusError as error:
+            used = 0
             raise JudgeFailed(f"the judge's server answered HTTP {error.status_code}") from None
         except openai.OpenAIError as error:
+            used = reserved if isinstance(error, openai.APITimeoutError) else 0
             raise JudgeFailed(f"the judge's server did not answer ({type(error).__name__})") from None
         except (AttributeError, IndexError, TypeError, ValueError):
             # The library takes whatever is JSON for a completion.

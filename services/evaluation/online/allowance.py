@@ -29,6 +29,8 @@ class _Window:
     number: int = -1
     calls: Counter[str] = field(default_factory=Counter[str])
     tokens: Counter[str] = field(default_factory=Counter[str])
+    # Calls under way that began in this window, by tenant and tokens set aside.
+    begun: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
 
     def turn(self, now: float) -> None:
         """Begins anew when the clock has come to the next window (of UTC)."""
@@ -36,6 +38,7 @@ class _Window:
             self.number = number
             self.calls.clear()
             self.tokens.clear()
+            self.begun.clear()
 
 
 class TrafficBudget(Budget):
@@ -67,6 +70,7 @@ class TrafficBudget(Budget):
         for window in self._windows:
             window.calls[tenant] += 1
             window.tokens[tenant] += tokens
+            window.begun[tenant, tokens] += 1
         super().reserve(tokens)
 
     def settle(self, reserved: int, used: int) -> None:
@@ -74,7 +78,9 @@ class TrafficBudget(Budget):
         tenant, now = self._tenant(), self._now()
         for window in self._windows:
             window.turn(now)
-            window.tokens[tenant] = max(0, window.tokens[tenant] + used - reserved)
+            if window.begun[tenant, reserved] > 0:
+                window.begun[tenant, reserved] -= 1
+                window.tokens[tenant] += used - reserved
         super().settle(reserved, used)
 
     def _check(self, unit: str, used: Counter[str], most: int, more: int, tenant: str, when: str) -> None:

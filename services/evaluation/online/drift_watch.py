@@ -48,13 +48,17 @@ class DriftWatch:
         await self._store.close()
 
     async def add(self, tenant: str, answered: Answered, vector: NDArray[np.float64] | None) -> list[Verdict]:
-        """Takes an answer; the verdicts of the windows that it completes. `vector`: of its question. Never raises."""
+        """Takes an answer; the verdicts of the windows that it completes. `vector`: of its question. Never raises.
+
+        A kind whose change was accepted differs in nothing from then on, though it is long until it is compared again.
+        """
+        accepted: list[Verdict] = []
         async with self._one_at_a_time:
             try:
                 watched = await self._watched(tenant)
                 if watched.drift.is_due:
                     # Somebody may have accepted a change, and another replica may have been first.
-                    await self._refresh(tenant, watched)
+                    accepted = await self._refresh(tenant, watched)
                 await self._fit(tenant, watched, vector)
             except ServiceError as error:
                 log.warning("traffic is not compared", extra={"tenant": tenant, "reason": error.message})
@@ -64,7 +68,7 @@ class DriftWatch:
                 await self._keep(tenant, watched)
             except ServiceError as error:
                 log.warning("a reference is not kept", extra={"tenant": tenant, "reason": error.message})
-        return verdicts
+        return [*accepted, *verdicts]
 
     async def _watched(self, tenant: str) -> _Watched:
         if tenant not in self._tenants:
@@ -77,7 +81,8 @@ class DriftWatch:
         self._tenants.move_to_end(tenant)
         return self._tenants[tenant]
 
-    async def _refresh(self, tenant: str, watched: _Watched) -> None:
+    async def _refresh(self, tenant: str, watched: _Watched) -> list[Verdict]:
+        """Verdicts on the kinds that begin anew."""
         # What could not be put when it was due is put now, or it would be taken for deleted.
         await self._keep(tenant, watched)
         kept = await self._store.get(tenant)
@@ -87,8 +92,10 @@ class DriftWatch:
             for kind, values in watched.drift.references.items()
             if len(kept.get(kind, ())) <= len(values) < self._windows.reference
         }
+        whole = [kind for kind, values in watched.drift.references.items() if len(values) >= self._windows.reference]
         watched.drift.restore({**kept, **growing})
         watched.put = _lengths(kept)
+        return [Verdict(kind, 0.0, 1.0, is_drift=False) for kind in whole if kind not in kept]
 
     async def _keep(self, tenant: str, watched: _Watched) -> None:
         step = max(1, self._windows.reference // _STEPS)

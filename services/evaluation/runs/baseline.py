@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -29,6 +29,7 @@ class Baseline(BaseModel):
     fingerprint: str = Field(description="SHA-256 of the items: other items cannot be compared.")
     half: str = Field(default="dev", description="Which half.")
     judge: str = Field(default="", description="Who judged; scores of two judges do not compare.")
+    prompts: Mapping[str, str] = Field(default={}, description="Versions of the judge's prompts, by task and language.")
     statements: str = Field(default=NOT_JUDGED, description="How SQL in calls was judged.")
     made_by: str = Field(default="", description="The command.")
     scores: Mapping[str, Mapping[str, Mapping[str, float]]]
@@ -67,6 +68,12 @@ class Origin:
     judge: str
     made_by: str
     statements: str = NOT_JUDGED
+    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def reworded(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Prompts that both have, by versions, and that are not the same: what was judged by them does not compare."""
+    return [name for name in before if now.get(name, before[name]) != before[name]]
 
 
 def baseline_of(origin: Origin, scored: Sequence[Scored], answered: Mapping[str, Sequence[str]]) -> Baseline:

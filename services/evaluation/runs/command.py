@@ -136,15 +136,15 @@ async def run(wanted: Wanted, told: Told = silent, started: Callable[[RunFolder]
 
 
 async def keep(store: RunStore, tenant: str, finished: Finished) -> None:
-    """Puts a run that was made elsewhere into a store; one that is there already stays as it is."""
+    """Puts a run that was made elsewhere into a store; of one that went on, what it came to now."""
     manifest = finished.folder.manifest
-    if await store.get(tenant, manifest.run_id) is not None:
-        return
     created = datetime.fromisoformat(manifest.created_at)
     wanted = len(finished.records)
     done = sum(one.answered is not None for one in finished.records)
     name = str(manifest.plan["golden_set"])
-    await store.create(Run(manifest.run_id, tenant, name, created, RunStatus.RUNNING, "", done, wanted))
+    if await store.get(tenant, manifest.run_id) is None:
+        await store.create(Run(manifest.run_id, tenant, name, created, RunStatus.RUNNING, "", done, wanted))
+    await store.set_progress(manifest.run_id, done, wanted)
     facts = {"plan": dict(manifest.plan), "facts": dict(manifest.facts), "scoring": dict(manifest.scoring)}
     await store.put_results(manifest.run_id, facts, measurements_of(finished.summary), finished.scored)
     await store.set_status(manifest.run_id, RunStatus.DONE)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from services.evaluation.runs.baseline import Baseline, scores_of
+from services.evaluation.golden.item import TEST
+from services.evaluation.runs.baseline import Baseline, reworded, scores_of
 from services.evaluation.runs.compare import ALPHA, Compared, Verdict, compare
 from services.evaluation.runs.deterministic import ARGUMENTS
 from services.evaluation.score import Score, Status
@@ -53,6 +54,7 @@ class Current:
     scores: Mapping[str, Mapping[str, Mapping[str, Score]]]
     answered: Mapping[str, Sequence[str]]
     statements: str = NOT_JUDGED
+    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def check(
@@ -66,14 +68,18 @@ def check(
 ) -> Gate:
     """Compares on the same questions, one-sided. A drop within `tolerance` passes although it is shown.
 
-    Also shut: another set, another judge, calls whose statements were judged in another way, a variant or metric that
-    is not there any more, values or answers that have gone missing: what fails to be measured must not pass for good.
+    Also shut: another set, another judge or wording of its prompts, calls whose statements were judged in another way,
+    a variant or metric that is not there any more, values or answers that have gone missing: what fails to be measured
+    must not pass for good. Questions are named, but for those of a test half.
     """
     if current.fingerprint != baseline.fingerprint:
         why = f"the baseline is of other items ({baseline.golden_set} version {baseline.version}); make it anew"
         return Gate(faults=[Fault("set", why)])
     if current.judge != baseline.judge:
         why = f"judged by {current.judge or 'nobody'}, the baseline by {baseline.judge or 'nobody'}"
+        return Gate(faults=[Fault("judge", why)])
+    if changed := reworded(baseline.prompts, current.prompts):
+        why = f"its prompts are others than those of the baseline ({', '.join(changed)}); make it anew"
         return Gate(faults=[Fault("judge", why)])
     found: dict[str, list[Compared]] = {}
     faults: list[Fault] = []
@@ -87,7 +93,7 @@ def check(
         now = current.scores[variant]
         found[variant] = compare(scores_of(gated), now, families, alpha=alpha, only_worse=True)
         faults += _lost(variant, gated, now, baseline, current)
-        faults += _worse(variant, found[variant], tolerance)
+        faults += _worse(variant, found[variant], tolerance, baseline)
     return Gate(found, faults)
 
 
@@ -98,15 +104,14 @@ def _otherwise_judged(current: Current, baseline: Baseline) -> str:
     )
 
 
-def _worse(variant: str, compared: Sequence[Compared], tolerance: float) -> list[Fault]:
+def _worse(variant: str, compared: Sequence[Compared], tolerance: float, baseline: Baseline) -> list[Fault]:
     faults: list[Fault] = []
     for one in compared:
         difference = one.paired.difference
         if one.verdict is Verdict.WORSE and abs(difference.mean) > tolerance:
-            named = ", ".join(one.changed[:_NAMED]) + (" …" if len(one.changed) > _NAMED else "")
             why = (
                 f"{one.first:.3f} → {one.second:.3f}, {difference.mean:+.3f} [{difference.low:+.3f}, "
-                f"{difference.high:+.3f}], p {one.p_adjusted:.4f}: {named}"
+                f"{difference.high:+.3f}], p {one.p_adjusted:.4f}: {_named(one.changed, baseline)}"
             )
             faults.append(Fault(f"{variant}: {one.metric}", why))
     return faults
@@ -123,17 +128,21 @@ def _lost(
     gone = sorted(before - set(current.answered.get(variant, ())))
     faults: list[Fault] = []
     if len(gone) > LOST_SHARE * len(before):
-        faults.append(Fault(f"{variant}: answers", f"{len(gone)} of {len(before)} questions failed: {_named(gone)}"))
+        faults.append(
+            Fault(f"{variant}: answers", f"{len(gone)} of {len(before)} questions failed: {_named(gone, baseline)}")
+        )
     for metric, values in metrics.items():
         scores = now.get(metric, {})
         # A refusal has no claims, and other metrics judge it; what the judge or its budget lost is lost.
         lost = sorted(key for key in values if key not in scores or scores[key].status in _LOST)
         explained = [key for key in lost if key not in gone]
         if len(explained) > LOST_SHARE * len(values):
-            why = f"{len(explained)} of {len(values)} values are missing: {_named(explained)}"
+            why = f"{len(explained)} of {len(values)} values are missing: {_named(explained, baseline)}"
             faults.append(Fault(f"{variant}: {metric}", why))
     return faults
 
 
-def _named(ids: Sequence[str]) -> str:
+def _named(ids: Sequence[str], baseline: Baseline) -> str:
+    if baseline.half == TEST:
+        return f"{len(ids)} of the test half"
     return ", ".join(ids[:_NAMED]) + (" …" if len(ids) > _NAMED else "")

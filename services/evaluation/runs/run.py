@@ -80,9 +80,19 @@ class Finished:
         return dict(self.folder.manifest.plan)
 
     @property
+    def half(self) -> str:
+        """Of the set."""
+        return str(self.plan["half"])
+
+    @property
     def judge(self) -> str:
-        """Who judged, with the version of the prompts; empty: nobody."""
+        """Who judged; empty: nobody."""
         return str(self.folder.manifest.scoring.get("judge", ""))
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """Versions of the judge's prompts, by task and language."""
+        return dict(cast(Mapping[str, str], self.folder.manifest.scoring.get("prompts", {})))
 
     @property
     def statements(self) -> str:
@@ -110,6 +120,7 @@ class Finished:
             self.judge,
             str(self.folder.manifest.facts.get("command", "")),
             self.statements,
+            self.prompts,
         )
 
     @property
@@ -118,7 +129,7 @@ class Finished:
         plan = self.plan
         scores = by_variant(self.scored)
         golden_set, fingerprint = str(plan["golden_set"]), str(plan["fingerprint"])
-        return Current(golden_set, fingerprint, self.judge, scores, self.answered, self.statements)
+        return Current(golden_set, fingerprint, self.judge, scores, self.answered, self.statements, self.prompts)
 
 
 def start(path: Path, order: Order, run_id: str = "") -> RunFolder:

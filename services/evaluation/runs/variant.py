@@ -110,6 +110,11 @@ class Variant:
         known = _OPTIONS[kind] | _OWN
         if unknown := sorted(set(values) - known):
             raise WrongVariant(f"{name}: {kind} takes no {', '.join(unknown)}; it takes {', '.join(sorted(known))}")
+        if values.get("model") and kind not in (Kind.GIVEN, Kind.MODEL):
+            # Two variants that differ in it alone would be one, and be compared.
+            raise WrongVariant(
+                f"{name}: {kind} takes no model of a request; url= or key_variable= name another tenant's"
+            )
         noise = values.get("noise", 0)
         if not isinstance(noise, int) or noise < 0 or (noise and kind is not Kind.GIVEN):
             raise WrongVariant(f"{name}: noise is a number of passages, and only `given` can mix them in")

@@ -97,13 +97,15 @@ def test_drawing_again_keeps_the_verdicts(review):
     assert len(review.drawn()) == 3
 
 
-def test_a_locked_test_half_is_not_changed_by_a_review(folder, review):
+def test_a_locked_test_half_is_neither_shown_nor_changed_by_a_review(folder, review):
     lock.lock(folder)
     with pytest.raises(ReviewRefused, match="locked test half"):
         review.accept("q2", "Ana")
     review.accept("q0", "Ana")
     lock.verify(folder)
+    assert {item.id for item, _ in review.open_items()} == {"q1"}
     sets.write_about(folder, ABOUT.model_copy(update={"version": 2}))
+    assert {item.id for item, _ in review.open_items()} == {"q1", "q2"}
     review.accept("q2", "Ana")
     assert lock.lock(folder).version == 2
 

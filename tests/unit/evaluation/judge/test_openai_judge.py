@@ -127,9 +127,20 @@ async def test_a_server_that_is_not_there_is_a_failure():
 async def test_a_server_that_falls_silent_is_a_failure():
     server = JudgeServer(first=[GOOD])
     server.gate.clear()
-    async with judging(server, retries=0, timeout_seconds=0.2) as judge:
+    budget = Budget()
+    async with judging(server, retries=0, timeout_seconds=0.2, budget=budget, max_tokens=500) as judge:
         with pytest.raises(JudgeFailed, match="did not answer"):
             await ask(judge)
+    # It may have written all of it.
+    assert budget.tokens > 500
+
+
+async def test_a_request_that_is_refused_uses_no_tokens():
+    budget = Budget()
+    async with judging(JudgeServer(first=[400]), budget=budget) as judge:
+        with pytest.raises(JudgeFailed):
+            await ask(judge)
+    assert (budget.calls, budget.tokens) == (1, 0)
 
 
 @pytest.mark.parametrize("body", [{}, [], {"choices": []}, {"choices": [{}]}, {"choices": None}])

@@ -121,6 +121,13 @@ async def test_the_stand_in_is_named_before_it_judges(shell):
     assert "not those of a judge" in said(done)
 
 
+async def test_a_judge_that_fails_is_told_and_status_2_however_good_the_rest_is(shell, gateway):
+    words = ("--no-baselines", "--metric", "faithfulness", "--judge-url", f"{gateway.url}/v1", "--judge-name", "nobody")
+    done = await shell("run", shell.golden, "--out", shell.run, *words)
+    assert done.exit_code == 2, done.output
+    assert "agent: faithfulness: 2 of 2 values were lost by the judge" in said(done)
+
+
 async def test_a_judge_is_shown_to_be_right_or_biased_by_the_same_cases_in_two_languages(shell):
     done = await shell("bias", "--judge", "lexical", "--json")
     found = json.loads(done.stdout)

@@ -42,6 +42,13 @@ def test_a_drop_that_is_shown_is_caught_and_names_metric_difference_interval_and
     assert "q0" in fault.why
 
 
+def test_no_question_of_a_test_half_is_named(baseline):
+    sealed = baseline.model_copy(update={"half": "test"})
+    now = current({key: float(place > 9) for place, key in enumerate(IDS)})
+    (fault,) = check(sealed, now, {}).faults
+    assert fault.why.endswith(": 10 of the test half")
+
+
 def test_a_drop_of_one_question_is_chance_as_far_as_can_be_shown(baseline):
     assert check(baseline, current({key: float(place > 0) for place, key in enumerate(IDS)}), {}).is_open
 
@@ -94,6 +101,14 @@ def test_another_set_or_another_judge_is_not_compared(baseline):
     same = dict.fromkeys(IDS, 1.0)
     assert "other items" in check(baseline, current(same, fingerprint="0" * 64), {}).faults[0].why
     assert "judged by big, the baseline by nobody" in check(baseline, current(same, judge="big"), {}).faults[0].why
+
+
+def test_what_was_judged_by_other_prompts_is_not_compared(baseline):
+    same = dict.fromkeys(IDS, 1.0)
+    kept = baseline.model_copy(update={"judge": "big", "prompts": {"claims.en": "a1", "claims.es": "b1"}})
+    now = current(same, judge="big", prompts={"claims.en": "a2", "support.en": "c1"})
+    assert "others than those of the baseline (claims.en)" in check(kept, now, {}).faults[0].why
+    assert check(kept, replace(now, prompts={"claims.en": "a1"}), {}).is_open
 
 
 def test_calls_are_not_compared_where_statements_were_judged_by_rows_on_one_side_only(baseline):

@@ -42,6 +42,19 @@ def test_a_run_that_failed_leaves_the_scores_of_the_one_before_and_says_that_it_
     assert shown(registry, "rag_last_run_failed") == 1
 
 
+def test_what_the_newest_run_did_not_measure_is_not_shown_any_more():
+    registry = CollectorRegistry()
+    gauges = RunGauges(registry)
+    gauges.show(run(), [measured(), measured(variant="plan"), measured(metric="context_recall")])
+    gauges.show(run("other"), [measured()])
+    gauges.show(run(), [measured(mean=None), measured(metric="context_recall", mean=0.5)])
+    assert shown(registry, "rag_faithfulness_score", variant="agent", language="all") is None
+    assert shown(registry, "rag_faithfulness_score", variant="plan", language="all") is None
+    assert shown(registry, "rag_context_recall_score", variant="agent", language="all") == 0.5
+    labels = {"golden_set": "other", "variant": "agent", "language": "all"}
+    assert registry.get_sample_value("rag_faithfulness_score", labels) == 0.8
+
+
 def test_what_has_no_mean_is_not_shown_as_a_number():
     registry = CollectorRegistry()
     RunGauges(registry).show(run(), [measured(mean=None)])

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from services.evaluation.runs import prompts, reading
 from services.evaluation.runs.record import Evidence
+from services.orchestrator.arguments import ForeignForm, WrongArguments, unknown_tool
 from tests.unit.evaluation.runs.world import WARRANTY
 
 
@@ -66,6 +67,14 @@ def test_calls_of_one_turn_share_its_number_and_one_that_could_not_be_read_is_no
     calls = list(reading.calls_of(steps))
     assert [one.turn for one in calls] == [0, 0, 1, 1, 1]
     assert [one.valid for one in calls] == [True, True, False, False, True]
+
+
+def test_what_the_orchestrator_says_of_a_call_that_it_cannot_read_is_known_here():
+    with pytest.raises(WrongArguments) as raised:
+        ForeignForm({"type": "object"}).read("no JSON")
+    for told in (str(raised.value), unknown_tool("weather", ("sql_query",))):
+        call = {"tool": "weather", "arguments": {}, "status": "error", "summary": told}
+        assert [one.valid for one in reading.calls_of([{"iteration": 1, "calls": [call]}])] == [False]
 
 
 def test_tables_are_those_that_are_read_and_not_those_that_the_statement_makes():

@@ -33,6 +33,8 @@ def test_settings_of_a_search_are_those_of_its_endpoint():
         ("two words: strategy=rag", "no blanks"),
         (": strategy=rag", "no blanks"),
         ("a: noise=3", "noise"),
+        ("a: model=m strategy=plan", "takes no model of a request"),
+        ("a: kind=search model=m", "takes no model of a request"),
         ("a: kind=given noise=-1", "noise"),
         ("a: strategy=[", "cannot be read"),
     ],

@@ -16,7 +16,14 @@ from services.evaluation.runs.gateway_asker import Stack, StackFailed
 from services.evaluation.runs.store import MemoryRunStore, RunStatus
 from services.evaluation.runs.variant import Variant
 from services.evaluation.score import Mean
-from tests.unit.evaluation.runs.gateway_server import KEY, GatewayServer, agent_body, is_about_the_warranty, listening
+from tests.unit.evaluation.runs.gateway_server import (
+    KEY,
+    GatewayServer,
+    agent_body,
+    is_about_the_warranty,
+    listening,
+    refusal,
+)
 from tests.unit.evaluation.runs.world import ITEMS, golden
 
 UNSAFE = '<img src=x onerror=alert(1)> & "quotes" | pipes'
@@ -99,6 +106,12 @@ async def test_with_a_stand_in_for_the_judge_the_whole_path_runs_and_every_repor
     async with listening(GatewayServer(answer)) as url:
         found = await command.run(wanted(whole, tmp_path, url, judge=JudgeChoice("lexical"), noise=1))
     assert found.judge == "lexical-stand-in"
+    assert (
+        {"claims.en", "support.es"}
+        <= found.prompts.keys()
+        == found.current.prompts.keys()
+        == found.origin.prompts.keys()
+    )
     assert {"faithfulness", "answer_relevance", "context_recall", "noise_sensitivity"} <= set(found.summary.metrics)
     page, text = html(view_of(found)), markdown(view_of(found))
     for written in (page, text):
@@ -124,6 +137,7 @@ async def test_a_run_that_is_kept_is_opened_with_the_same_figures(whole, tmp_pat
     again = command.opened(found.folder.path, whole)
     assert markdown(view_of(again)) == markdown(view_of(found))
     assert again.current == found.current
+    assert again.origin == found.origin
 
 
 async def test_a_run_that_is_called_again_asks_nothing_twice(whole, tmp_path):
@@ -169,6 +183,20 @@ async def test_a_run_made_by_hand_is_kept_in_a_store_once(whole, tmp_path):
     (kept,) = await store.list_runs("acme", 10)
     assert (kept.status, kept.done_count, kept.wanted_count) == (RunStatus.DONE, 16, 16)
     measured = await store.measurements(kept.run_id)
+    assert any(one.metric == "tool_selection_accuracy" and one.mean == 1 for one in measured)
+
+
+async def test_a_run_that_went_on_is_kept_as_it_is_now(whole, tmp_path):
+    server, store = GatewayServer(answer), MemoryRunStore()
+    server.agent = lambda question, options: refusal(422, "broken", "broken today")
+    async with listening(server) as url:
+        await command.keep(store, "acme", await command.run(wanted(whole, tmp_path, url)))
+        (before,) = await store.list_runs("acme", 10)
+        server.agent = answer
+        await command.keep(store, "acme", await command.run(wanted(whole, tmp_path, url)))
+    (after,) = await store.list_runs("acme", 10)
+    assert before.done_count < after.done_count == after.wanted_count
+    measured = await store.measurements(after.run_id)
     assert any(one.metric == "tool_selection_accuracy" and one.mean == 1 for one in measured)
 
 
