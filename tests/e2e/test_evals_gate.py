@@ -8,7 +8,7 @@ import yaml
 
 from services.evaluation.golden import sets
 from services.evaluation.runs import command
-from services.evaluation.runs.baseline import baseline_of
+from services.evaluation.runs.baseline import Baseline, baseline_of
 from services.evaluation.runs.command import JudgeChoice, Wanted
 from services.evaluation.runs.compare import families_of
 from services.evaluation.runs.gate import check
@@ -81,6 +81,15 @@ def test_what_tools_are_for_told_of_the_wrong_ones_is_caught_and_no_change_is_no
     assert {("sql_query", "vector_search"), ("vector_search", "sql_query")} & set(
         after.tools.selections["router"].confusion
     )
+
+
+@pytest.mark.parametrize("golden", [ANSWERS, TOOLS], ids=["answers", "tools"])
+def test_the_agent_is_no_worse_than_the_committed_baseline(bench, golden):
+    kept = Baseline.read(Path("tests/data/evals/baseline") / f"{golden.name}.json")
+    found = bench.run("now", golden)
+    ours = kept.model_copy(update={part: {"agent": getattr(kept, part)["agent"]} for part in ("scores", "answered")})
+    gate = check(ours, found.current, families_of(found.items))
+    assert gate.is_open, [(one.what, one.why) for one in gate.faults]
 
 
 def swapped(text):
