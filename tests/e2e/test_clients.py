@@ -60,6 +60,7 @@ async def test_openais_client_for_node(stack, tmp_path):
     assert got["broken"] == got["brokenResponse"] == [True, "dependency_failed"]
 
 
+@pytest.mark.slow
 async def test_llama_index(stack):
     script = str(CLIENTS / "llama_index_client.py")
     got = await said_by(sys.executable, script, stack.url, key_of("demo"), PYTHONPATH=str(INSTALLED / "python"))

@@ -133,6 +133,7 @@ async def test_generated_requests_are_answered_as_described(stack, document):
     assert unseen == []
 
 
+@pytest.mark.slow
 async def test_generated_wrong_requests_are_refused_as_described(stack, document):
     await check(stack, document, 3, GenerationMode.NEGATIVE)
 

@@ -31,6 +31,7 @@ def test_false_premises_are_refused_and_their_true_twins_answered(shelf, answere
     assert right / len(wanted) >= floor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answered", "floor"), [(False, 0.86), (True, 0.9)])
 def test_documents_of_any_subject_answer_what_they_say_and_nothing_else(answered, floor):
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(STRANGERS.glob("*.md"))}
@@ -43,6 +44,7 @@ def test_documents_of_any_subject_answer_what_they_say_and_nothing_else(answered
     assert right / len(wanted) >= floor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "answered"), [("es", 0.65), ("en", 0.65)])
 def test_a_question_whose_passage_is_missing_is_refused(language, answered):
     cases = list(refusals.cases(DATA / "evaluation" / "collections" / "xquad", language, language, "dev", 8))[::2]

@@ -41,6 +41,7 @@ def test_the_same_seed_makes_the_same_cases():
     assert make_cases(few) == make_cases(few)
 
 
+@pytest.mark.slow
 async def test_words_and_figures_alone_find_most_of_the_development_half(cases):
     reviewer = EvidenceReviewer(seconds=30)
     checked = [await check(one, reviewer) for one in [one for one in cases if not one.test][::2]]
