@@ -57,8 +57,8 @@ _MODULES = (
     ),
     _Module(
         "github.com/ray-project/kuberay/ray-operator",
-        "v1.5.0",
-        "h1:KCjCQ7PSsvs9Ke+90CZbbs498nuaIJ/JkXk4vd54EVg=",
+        "v1.6.1",
+        "h1:IMtV0QW8AxGp4/CbPLd/olXBBxpUNQQr1n4Mu59khl4=",
         "config/crd/bases",
         ("ray.io_rayservices",),
     ),
