@@ -31,7 +31,9 @@ class EmbeddingService(rpc.EmbeddingServiceServicer):
         embedded = await self._encoder.embed(texts, kind, token_vectors=request.with_token_vectors)
         embeddings = [_to_proto(one) for one in embedded]
         if request.with_sparse:
-            for language in dict.fromkeys((request.language, *request.other_languages)):
+            # A learned model knows its own languages: it would say the same again.
+            others = () if self._weigher.model else request.other_languages
+            for language in dict.fromkeys((request.language, *others)):
                 weights = await self._weigher.weigh(texts, kind, language)
                 for embedding, one in zip(embeddings, weights, strict=True):
                     _add_terms(embedding, one)
