@@ -1,7 +1,8 @@
 """What Valkey holds that nobody can make again: issued keys, revocations, overrides, feedback, conversations, jobs.
 
 Left out are counters of limits, which start full again, the tool cache, and notices between gateways. Keys of one hash
-tag belong together and are read in one transaction.
+tag belong together and name each other: such a group is read in one transaction, and again when another look at the
+server's names shows that it had grown by then.
 """
 
 import base64
@@ -11,7 +12,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -36,6 +37,26 @@ _PAGE = 500
 _MOST_AT_ONCE = 5000
 _SECONDS = 30
 _DURABLE_MILLISECONDS = 5000
+_MOST_LOOKS = 5
+
+# Serialised value and expiry (milliseconds of the epoch) by key.
+Rows = dict[bytes, tuple[bytes, int | None]]
+
+# ARGV: pattern of names, the hash tag. Answers key, serialised value, expiry or -1, of each.
+_READ_ALL = """
+local cursor, found = '0', {}
+repeat
+  local page = redis.call('SCAN', cursor, 'MATCH', ARGV[1], 'COUNT', 1000)
+  cursor = page[1]
+  for _, key in ipairs(page[2]) do
+    local value = string.find(key, '{' .. ARGV[2] .. '}', 1, true) and redis.call('DUMP', key)
+    if value then
+      found[#found + 1], found[#found + 2], found[#found + 3] = key, value, redis.call('PEXPIRETIME', key)
+    end
+  end
+until cursor == '0'
+return found
+"""
 
 
 class ValkeyKeys:
@@ -58,20 +79,41 @@ class ValkeyKeys:
                 file.write(json.dumps(row) + "\n")
         return Saved(_counts(rows), {"version": version})
 
-    def _rows(self) -> dict[bytes, tuple[bytes, int | None]]:
-        """Serialised value and expiry (milliseconds of the epoch) of every kept key."""
-        rows: dict[bytes, tuple[bytes, int | None]] = {}
-        # The second time those that came after the first look, which keys that were read after it may name.
-        for _ in range(2):
-            for group in _grouped([key for key in self._names() if key not in rows]):
-                rows.update(self._read(group))
+    def _rows(self) -> Rows:
+        """Of every kept key."""
+        groups = _grouped(self._names())
+        rows = {tag: self._read(keys) for tag, keys in groups.items()}
+        grown: list[bytes] = []
+        for _ in range(_MOST_LOOKS):
+            now = _grouped(self._names())
+            grown = [tag for tag, keys in now.items() if not keys <= groups.get(tag, set())]
+            if not grown:
+                break
+            for tag in grown:
+                groups[tag] = groups.get(tag, set()) | now[tag]
+                rows[tag] = self._read(groups[tag])
+        else:
+            for tag in grown:
+                rows[tag] = self._read_standing_still(tag)
+        return {key: value for group in rows.values() for key, value in group.items()}
+
+    def _read_standing_still(self, tag: bytes) -> Rows:
+        """A group that grows faster than it is read: the server names and reads it while nothing else happens."""
+        rows: Rows = {}
+        for beginning in KEPT:
+            found = iter(self._client.eval(_READ_ALL, 0, f"{beginning}*", tag))
+            rows |= {
+                key: (dump, ends_at if ends_at > 0 else None)
+                for key, dump, ends_at in zip(found, found, found, strict=True)
+            }
         return rows
 
     def _names(self) -> Iterator[bytes]:
         for beginning in KEPT:
             yield from self._client.scan_iter(match=f"{beginning}*", count=_PAGE)
 
-    def _read(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, int | None]]]:
+    def _read(self, keys: Iterable[bytes]) -> Rows:
+        rows: Rows = {}
         for some in _batches(iter(keys), _MOST_AT_ONCE):
             pipeline = self._client.pipeline(transaction=True)
             for key in some:
@@ -80,7 +122,8 @@ class ValkeyKeys:
             answers = pipeline.execute()
             for key, dump, ends_at in zip(some, answers[::2], answers[1::2], strict=True):
                 if dump is not None:
-                    yield key, (dump, ends_at if ends_at > 0 else None)
+                    rows[key] = dump, ends_at if ends_at > 0 else None
+        return rows
 
     def _version(self) -> str:
         told = self._client.info("server")
@@ -146,11 +189,11 @@ def _group(key: bytes) -> bytes:
     return found[1] if found else key
 
 
-def _grouped(keys: Sequence[bytes]) -> list[list[bytes]]:
-    groups: dict[bytes, list[bytes]] = {}
+def _grouped(keys: Iterable[bytes]) -> dict[bytes, set[bytes]]:
+    groups: dict[bytes, set[bytes]] = {}
     for key in keys:
-        groups.setdefault(_group(key), []).append(key)
-    return list(groups.values())
+        groups.setdefault(_group(key), set()).add(key)
+    return groups
 
 
 def _batches(rows: Iterator[Any], size: int = _PAGE) -> Iterator[list[Any]]:
