@@ -38,9 +38,12 @@ class AnswerText:
             text = one.feed(text) + (one.flush() if last else "")
         if text:
             yield Text(self._add(text))
-        yield from (Cited(mark, self.sources[mark]) for mark in self.used()[before:])
+        used = self.used()
+        for mark in used[before:] if len(used) > before else ():
+            yield Cited(mark, self.sources[mark])
         for one in self.filters:
-            yield from one.take_findings()
+            if found := one.take_findings():
+                yield from found
 
     def pause(self) -> None:
         """What is said next begins a new paragraph."""

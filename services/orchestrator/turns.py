@@ -1,13 +1,13 @@
 """The moves of every strategy: a model turn, the tool calls that it asks for, and a question of our own."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, closing
 
 from services.orchestrator.call_memory import Failure
 from services.orchestrator.dispatch import Outcome
 from services.orchestrator.events import Cached, CallFinished, CallStarted, Event, Suspicion, SuspicionAction, Thought
 from services.orchestrator.model import Delta, Message, Model, Sampling, ToolCall, Turn, Usage, estimate_tokens
+from services.orchestrator.patience import Patience
 from services.orchestrator.results import Degraded, Passages, summary
 from services.orchestrator.run import Run
 from services.orchestrator.stopwatch import Part
@@ -23,13 +23,13 @@ async def think(model: Model, run: Run, *, with_tools: bool) -> AsyncGenerator[E
         return
     offered, prompt, written = run.offered(with_tools=with_tools), run.prompt_tokens(with_tools=with_tools), 0
     run.begin_turn()
-    with run.budget.holding(prompt + sampling.max_tokens):
+    with run.budget.holding(prompt + sampling.max_tokens), closing(Patience(run.now)) as patience:
         try:
             async with aclosing(model.stream(run.messages, offered, sampling)) as stream:
                 while not run.turn_is_over:
                     # An answer that is being shown may use the time that is kept for the last turn.
                     end = run.tools_end if with_tools and not run.broken_off else run.ends
-                    part = await _next(stream, run, end)
+                    part = await _next(stream, run, patience, end)
                     written += estimate_tokens(part.text) if isinstance(part, Delta) else 0
                     for event in run.take(part, live=live, final=not with_tools):
                         yield event
@@ -68,11 +68,11 @@ async def ask(model: Model, run: Run, messages: Sequence[Message], sampling: Sam
     if not sampling.max_tokens:
         return ""
     end, written = min(run.now() + seconds, run.ends), 0
-    with run.budget.holding(prompt + sampling.max_tokens):
+    with run.budget.holding(prompt + sampling.max_tokens), closing(Patience(run.now)) as patience:
         try:
             async with aclosing(model.stream(messages, (), sampling)) as stream:
                 while True:
-                    part = await _next(stream, run, end)
+                    part = await _next(stream, run, patience, end)
                     if isinstance(part, Turn):
                         run.budget.spend(part.usage)
                         return part.text.strip()
@@ -85,11 +85,10 @@ async def ask(model: Model, run: Run, messages: Sequence[Message], sampling: Sam
     return ""
 
 
-async def _next(stream: AsyncGenerator[Delta | Turn], run: Run, end: float) -> Delta | Turn:
+async def _next(stream: AsyncGenerator[Delta | Turn], run: Run, patience: Patience, end: float) -> Delta | Turn:
     """The next part of a turn, until `end`. Raises TimeoutError; DependencyFailed where a turn just stops."""
     with run.tools.stopwatch.during(Part.MODEL):
-        async with asyncio.timeout(max(0.0, end - run.now())):
-            part = await anext(stream, None)
+        part = await patience.wait(anext(stream, None), end)
     if part is None:
         raise DependencyFailed("The model broke off.", dependency="model")
     return part
