@@ -28,6 +28,7 @@ _AT = re.compile(r"\s*[\[({]\s*(?:at|arroba|@)\s*[\])}]\s*|\s+(?:arroba)\s+", re
 _HXXP = re.compile(r"\bhxxp(s?)", re.IGNORECASE)
 _FILE_ENDINGS = re.compile(r"\.(?:py|js|ts|md|sh|rs|pl|cc|so|ps|rb|cs|hs|vb|tf|mk)$", re.IGNORECASE)
 _END = ".,;:!?)]}'\"*_>"
+_BETWEEN = re.compile(r"[\W_]+")
 
 
 def is_file(name: str) -> bool:
@@ -64,7 +65,7 @@ def host_of(url: str) -> str:
 
 def squeezed(text: str) -> str:
     """Letters and digits alone, in one form."""
-    return re.sub(r"[\W_]+", "", plain(text))
+    return _BETWEEN.sub("", plain(text))
 
 
 def has_scheme(text: str) -> bool:

@@ -31,15 +31,16 @@ class Canary:
         starts = sorted({re.escape(needle[:_LEAST_PREFIX]) for needle in self._needles})
         self._start = re.compile("|".join(starts))
         self._tail = ""
+        self._text = self._letters = ""
 
     def found(self, text: str) -> bool:
         """Whether it stands in what is pending together with what passed before."""
-        joined = self._tail + squeezed(text)
-        return any(needle in joined for needle in self._needles)
+        joined = self._tail + self._squeezed(text)
+        return self._start.search(joined) is not None and any(needle in joined for needle in self._needles)
 
     def safe(self, text: str) -> int:
         """How much of the pending text can pass: what may be the word's beginning is held."""
-        joined = (self._tail + squeezed(text))[-self._longest :]
+        joined = (self._tail + self._squeezed(text))[-self._longest :]
         if self._start.search(joined) is None:
             return len(text)
         held = max((_overlap(joined, needle) for needle in self._needles), default=0)
@@ -51,7 +52,13 @@ class Canary:
 
     def passed(self, text: str) -> None:
         """Remembers the end of what was let through."""
-        self._tail = (self._tail + squeezed(text))[-self._longest :]
+        self._tail = (self._tail + self._squeezed(text))[-self._longest :]
+
+    def _squeezed(self, text: str) -> str:
+        """The same text is asked for in a row."""
+        if text != self._text:
+            self._text, self._letters = text, squeezed(text)
+        return self._letters
 
 
 def _overlap(text: str, needle: str) -> int:

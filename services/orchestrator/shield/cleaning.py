@@ -56,12 +56,13 @@ _ENDS = re.compile(r"[ \t\n\r\f\v<]|$")
 _MOST_CLOSING = 16
 # What an address has and a word has not.
 _SIGNS = ".:/\\%&#?"
+_PART_OF_LINK = re.compile(r"[\[<:./%\\]")
 REMOVED = {"en": "(link removed)", "es": "(enlace retirado)"}
 
 
 def visible(text: str) -> str:
     """The text without signs that nobody sees, which would take an address or a mark apart."""
-    return _INVISIBLE.sub("", text)
+    return text if text.isascii() else _INVISIBLE.sub("", text)
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Cleaning:
         return Cleaned(text, self._taken)
 
     def _cleaned(self, text: str) -> str:
-        if not any(sign in text for sign in "[<:./%\\"):
+        if _PART_OF_LINK.search(text) is None:
             return text
         text = _INLINE.sub(self._inline, text)
         text = _REFERENCE.sub(self._reference, text)

@@ -152,6 +152,8 @@ class LinkFilter:
 
 def _settled(text: str) -> int:
     """How much of the text is whole: it ends with a blank, and nothing is open there."""
+    if "[" not in text and "<" not in text:  # most pieces of a stream
+        return len(text) if text[-1:].isspace() or not text else len(text) - len(text.rsplit(None, 1)[-1])
     blanks = [match.end() for match in _SPACE.finditer(text)]
     end = blanks[-1] if blanks else 0
     for begin, close in sorted((*_bracketed(text, end), *_tags(text, end)), reverse=True):
