@@ -6,7 +6,8 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from services.orchestrator.shield.addresses import squeezed
 
@@ -26,10 +27,8 @@ class Canary:
 
     def __init__(self, word: str) -> None:
         self.word = word
-        self._needles = tuple(squeezed(one) for one in _writings(word))
+        self._needles, self._start = _needles(word)
         self._longest = max(map(len, self._needles))
-        starts = sorted({re.escape(needle[:_LEAST_PREFIX]) for needle in self._needles})
-        self._start = re.compile("|".join(starts))
         self._tail = ""
         self._text = self._letters = ""
 
@@ -59,6 +58,13 @@ class Canary:
         if text != self._text:
             self._text, self._letters = text, squeezed(text)
         return self._letters
+
+
+@lru_cache(maxsize=1000)
+def _needles(word: str) -> tuple[Sequence[str], re.Pattern[str]]:
+    """The word's writings, and what finds their beginnings. Every answer of a tenant looks for the same."""
+    needles = tuple(squeezed(one) for one in _writings(word))
+    return needles, re.compile("|".join(sorted({re.escape(needle[:_LEAST_PREFIX]) for needle in needles})))
 
 
 def _overlap(text: str, needle: str) -> int:
