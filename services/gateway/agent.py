@@ -47,6 +47,11 @@ class Extras(BaseModel):
         None
     )
     cache: Literal["use", "refresh", "off"] = "use"
+    model: str = Field(
+        default="",
+        max_length=200,
+        description="Served name of the model that answers; of those that the key may call (scope `models`).",
+    )
     include_steps: bool = False
     include_evidence: bool = Field(
         default=False, description="Tell all that the model was shown, with what of it is cited: `evidence`."
@@ -252,6 +257,7 @@ def run_request(question: Question, deadline_seconds: float, answer_id: str = ""
         answer_id=answer_id,
         memo=question.memo if question.store else "",
         include_evidence=extras.include_evidence,
+        model=extras.model,
     )
     options.deadline.FromMilliseconds(round(deadline_seconds * 1000))
     asking = turns.pop(asked)

@@ -15,7 +15,7 @@ from services.gateway.answer import AGENT, Answer
 from services.gateway.errors import Failure
 from services.gateway.kept import memo_of
 from services.gateway.parameters import check_parameters, described
-from services.gateway.passing import pass_on
+from services.gateway.passing import pass_on, with_served_model
 from services.gateway.pools.routing import ModelPools
 from services.gateway.streams.events import DONE, sse
 from services.gateway.turns import content_schema, turn
@@ -94,6 +94,7 @@ class Chat:
         caller.narrow(wanted.sabueso.labels)
         answer = Answer(wanted.sabueso.cache, with_evidence=wanted.sabueso.include_evidence)
         question = replace(question_of(wanted), memo=memo_of(answer, {}))
+        question = await with_served_model(self._pool, request, question)
         if wanted.stream:
             return await self._agent.stream(request, question, answer, ChatChunks(wanted, answer))
         await self._agent.answer(request, question, answer)

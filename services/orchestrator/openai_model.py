@@ -2,6 +2,7 @@
 
 import asyncio
 import codecs
+import copy
 import json
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -109,6 +110,12 @@ class OpenAIModel:
         # The client's own retries would sleep through a tenant's whole deadline on `Retry-After`.
         timeout = openai.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
         self._client = openai.AsyncOpenAI(base_url=base_url, api_key="per-call", max_retries=0, timeout=timeout)
+
+    def named(self, name: str, profile: Profile) -> "OpenAIModel":
+        """The model that the same server serves under `name`; it has no connections of its own to be closed."""
+        other = copy.copy(self)
+        other._name, other._profile = name, profile
+        return other
 
     async def close(self) -> None:
         """Closes the connections."""

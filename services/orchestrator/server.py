@@ -17,6 +17,7 @@ from services.orchestrator.conversation.history import Conversation, Summarised,
 from services.orchestrator.evidence import EvidenceBudgets
 from services.orchestrator.external.servers import McpOpening, Servers
 from services.orchestrator.model import Model
+from services.orchestrator.named_model import NamedModel
 from services.orchestrator.openai_model import OpenAIModel
 from services.orchestrator.planning.planner import Planner
 from services.orchestrator.query_transform import SearchPolicy, Transform
@@ -63,7 +64,7 @@ def build(settings: Settings) -> Served:
     store = CacheClient(settings.tool_cache_address)
     cache = ResultCache(store)
     connections: list[OpenAIModel] = []
-    model = _model(settings, settings.model_name, connections)
+    model = _named(settings, connections)
     timeouts = ToolTimeouts(
         settings.vector_search_timeout_seconds,
         settings.sql_query_timeout_seconds,
@@ -207,6 +208,17 @@ def _model(settings: Settings, name: str, connections: list[OpenAIModel]) -> Mod
     profile = profile_of(settings.model_profile, name)
     connections.append(OpenAIModel(settings.model_url, name, lambda: _model_key(settings), profile=profile))
     return calling_model(connections[-1], name, profile, Way(settings.tool_calls))
+
+
+def _named(settings: Settings, connections: list[OpenAIModel]) -> Model:
+    """The model that answers: of the settings, or of the request, over the same connections."""
+    usual, server = _model(settings, settings.model_name, connections), connections[-1]
+
+    def made(name: str) -> Model:
+        profile = profile_of(settings.model_profile, name)
+        return calling_model(server.named(name, profile), name, profile, Way(settings.tool_calls))
+
+    return NamedModel(usual, made)
 
 
 def _plan(settings: Settings, model: Model, planner: Model, specialist: Model, connections: list[OpenAIModel]) -> Plan:

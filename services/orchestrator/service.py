@@ -11,7 +11,7 @@ from opentelemetry import trace
 
 from sabueso.orchestrator.v1 import orchestrator_pb2 as pb
 from sabueso.orchestrator.v1 import orchestrator_pb2_grpc as rpc
-from services.orchestrator import wire
+from services.orchestrator import named_model, wire
 from services.orchestrator.agent import Agent
 from services.orchestrator.arguments import short_name
 from services.orchestrator.dispatch import Dispatcher
@@ -104,6 +104,7 @@ class OrchestratorServicer(rpc.OrchestratorServiceServicer):
         stopwatch = Stopwatch()
         stopwatch.follow()
         asked = self._task(request)
+        named_model.ask(request.options.model)
         with stopwatch.during(Part.CACHE):
             conversation = await self._sessions.open(identity(), _session_options(request.options))
         task = replace(asked, history=(*conversation.history, *asked.history))

@@ -54,6 +54,7 @@ TENANTS = [
             {"id": "reader", "scopes": ["search"]},
             {"id": "hr", "labels": ["hr", "staff"]},
             {"id": "loader", "scopes": ["data"]},
+            {"id": "asker", "scopes": ["agent"]},
             {"id": "chief", "scopes": ["admin"]},
         ],
         "sql": [

@@ -747,6 +747,34 @@ async def test_an_answer_can_be_for_a_person_too(stack):
     assert identity.labels == ("hr",)
 
 
+async def test_an_answer_can_be_by_another_model_of_the_callers(stack):
+    asked = {"model": "sabueso", "input": "¿Cuántos contratos?", "sabueso": {"model": "mini-1"}}
+    for response in (
+        await stack.ask("¿Cuántos contratos?", sabueso={"model": "big-1"}),
+        await stack.http.post("/v1/responses", json=asked, headers=stack.headers()),
+    ):
+        assert response.status_code == 200
+    assert [one.options.model for one in stack.agent.requests[-2:]] == ["big-1", "mini-1"]
+    await stack.ask("¿Cuántos contratos?")
+    assert stack.agent.requests[-1].options.model == ""
+
+
+@pytest.mark.parametrize(
+    ("tenant", "key", "model", "status", "code"),
+    [
+        ("narrow", "all", "big-1", 404, "model_not_found"),
+        ("demo", "all", "sabueso", 404, "model_not_found"),
+        ("demo", "asker", "big-1", 403, "insufficient_scope"),
+    ],
+)
+async def test_an_answer_by_a_model_that_is_not_the_callers_is_refused(stack, tenant, key, model, status, code):
+    before = len(stack.agent.requests)
+    body = {"model": "sabueso", "messages": [{"role": "user", "content": "¿?"}], "sabueso": {"model": model}}
+    response = await stack.http.post("/v1/chat/completions", json=body, headers=stack.headers(tenant, key))
+    assert code_of(response) == (status, code)
+    assert len(stack.agent.requests) == before
+
+
 async def test_search_can_be_tuned(stack):
     body = {"query": "q", "fusion": "rrf", "score_threshold": 0.5, "diversity": 0.3, "max_per_document": 2}
     found = await stack.http.post("/v1/search", json={**body, "route": True}, headers=stack.headers())

@@ -279,7 +279,7 @@ async def test_tenants_are_shown_without_secrets_and_with_what_is_wrong_with_the
     assert [one["id"] for one in listed["data"]] == ["demo", "narrow", "single", "sixty", "small"]
     assert listed["files"]["valid"]
     shown = await desk.call("GET", "/tenants/demo")
-    assert [one["id"] for one in shown["keys"]] == ["all", "reader", "hr", "loader", "chief"]
+    assert [one["id"] for one in shown["keys"]] == ["all", "reader", "hr", "loader", "asker", "chief"]
     text = json.dumps(shown)
     assert "sha256" not in text
     assert "dsn_secret" not in text

@@ -93,3 +93,22 @@ async def test_arguments_that_cannot_be_read_get_one_more_chance(tmp_path):
     assert text_of(responses) == "Sí [1]."
     assert "could not be read" in it.model.requests[1]["messages"][-1]["content"]
     assert [request.query for request in searched(it)] == ["condiciones especiales"]
+
+
+async def test_a_request_may_name_the_model_and_the_next_one_has_the_usual_one_again(tmp_path):
+    async with world(tmp_path, model_profile="auto", planner_model_name="planner") as it:
+        for name in ("Mistral-7B", ""):
+            it.model.replies = [calling(SEARCH), saying("Sí [1].")]
+            responses = await it.ask(strategy="react", tools=["vector_search"], model=name)
+            assert text_of(responses) == "Sí [1]."
+    assert [one["model"] for one in it.model.requests] == ["Mistral-7B", "Mistral-7B", "llama", "llama"]
+    # Each is spoken to as its family wants it.
+    called = [one for asked in it.model.requests for one in asked["messages"] if one.get("tool_calls")]
+    assert [one["content"] for one in called] == [None, ""]
+
+
+async def test_a_planner_with_a_model_of_its_own_keeps_it_whatever_model_answers(tmp_path):
+    async with world(tmp_path, planner_model_name="planner") as it:
+        it.model.replies = [500, 500, calling(SEARCH), saying("Sí [1].")]
+        await it.ask(strategy="plan", tools=["vector_search"], model="other")
+    assert [one["model"] for one in it.model.requests] == ["planner", "planner", "other", "other"]

@@ -139,7 +139,14 @@ class ModelPools:
         opening = self._dispatcher.open(call)
         return await answer(opening, call.outgoing, meter=meter, keep_alive_seconds=self._keep_alive_seconds)
 
-    async def _check(self, caller: Caller, model: str, served: str) -> None:
+    async def require(self, caller: Caller, model: str, param: str) -> str:
+        """The served name behind `model`. Raises a 403 or 404 that names `param` where the caller may not ask it."""
+        caller.require("models")
+        served = self.resolve(model)
+        await self._check(caller, model, served, param)
+        return served
+
+    async def _check(self, caller: Caller, model: str, served: str, param: str = "model") -> None:
         if caller.may_call(served):
             if self.known(served):
                 return
@@ -150,7 +157,7 @@ class ModelPools:
                 return
         known = ", ".join([AGENT, *await self.models_of(caller)])
         message = f"The model `{model[:100]}` does not exist or is not yours to call. You may call: {known}."
-        raise ApiError(404, message, code="model_not_found", param="model")
+        raise ApiError(404, message, code="model_not_found", param=param)
 
     def _all_names(self) -> list[str]:
         served = dict.fromkeys(name for pool in self.pools.values() for name in pool.models() or ())

@@ -13,7 +13,7 @@ from services.gateway.agent import Agent, Step, agents_caller
 from services.gateway.answer import AGENT, Answer
 from services.gateway.errors import Failure
 from services.gateway.kept import memo_of
-from services.gateway.passing import pass_on
+from services.gateway.passing import pass_on, with_served_model
 from services.gateway.pools.routing import ModelPools
 from services.gateway.responses.asked import echo, question_of, responses_request
 from services.gateway.responses.input_items import with_input
@@ -39,6 +39,7 @@ class Responses:
         echoed = echo(asked, wanted)
         with_steps = wanted.sabueso.include_steps
         question = replace(question_of(wanted), memo=memo_of(answer, with_input(echoed, wanted), with_steps=with_steps))
+        question = await with_served_model(self._pool, request, question)
         output = Output(answer, echoed, with_steps=with_steps)
         if wanted.stream:
             return await self._agent.stream(request, question, answer, ResponseEvents(output))

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from opentelemetry import trace
 
+from services.orchestrator import named_model
 from services.orchestrator.events import Event, Finished, Shown
 from services.orchestrator.run import Task
 from services.orchestrator.sampling.choice import is_chosen
@@ -103,7 +104,7 @@ class Sampler:
         tenant = self._tenants.get(tenant_id)
         if self._outbox is None or tenant is None or not tenant.evaluation.sample:
             return Unsampled(task)
-        return _Watched(tenant_id, tenant.evaluation, task, self._model, self._outbox)
+        return _Watched(tenant_id, tenant.evaluation, task, named_model.asked(self._model), self._outbox)
 
     async def close(self) -> None:
         """Sends nothing more."""
