@@ -1,6 +1,7 @@
 """Tells the language of a document, the same way each time."""
 
 import re
+import threading
 from functools import lru_cache
 from typing import Any
 
@@ -43,8 +44,17 @@ def _sample(text: str) -> str:
     return f"{text[:part]} {text[middle : middle + part]} {text[-part:]}"
 
 
-@lru_cache(maxsize=1)
+_LOADING = threading.Lock()
+
+
 def _factory() -> Any:
+    # The library gives a second thread its languages while the first still reads them.
+    with _LOADING:
+        return _loaded()
+
+
+@lru_cache(maxsize=1)
+def _loaded() -> Any:
     # Without a seed the library draws lots, and the same document has two languages on two days.
     detector_factory.DetectorFactory.seed = 0
     detector_factory.init_factory()

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from services.ingestion.language import detect, known
@@ -24,3 +27,20 @@ def test_too_little_text_has_no_language(text):
 
 def test_what_a_page_declares_must_be_a_language():
     assert (known("es"), known("xx"), known("")) == ("es", "", "")
+
+
+def test_the_first_documents_of_a_process_are_told_as_well_as_all_others():
+    """In a process of its own, where nothing is loaded yet, by threads that all ask at once."""
+    program = f"""
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from services.ingestion.language import detect
+texts, together = [{SPANISH!r}, {ENGLISH!r}] * 4, threading.Barrier(8)
+def told(text):
+    together.wait()
+    return detect(text)
+with ThreadPoolExecutor(8) as threads:
+    print(*threads.map(told, texts))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.split() == ["es", "en"] * 4
