@@ -187,6 +187,7 @@ def _fields(collection: pb.Collection) -> dict[str, Any]:
             "rescore": not index.skip_rescore,
         },
         "migration": _migration(collection),
+        "differs": collection.differs or None,
     }
 
 

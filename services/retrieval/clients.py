@@ -108,6 +108,7 @@ class EmbeddingClient:
                 chunk.context,
                 chunk.parent_text,
                 chunk.suspicious,
+                chunk.scan,
             )
             for chunk, found in zip(chunks, response.embeddings, strict=True)
         ]

@@ -125,6 +125,7 @@ def message_of(collection: Collection) -> pb.Collection:
     )
     if collection.update_time > NEVER:
         described.update_time.FromDatetime(collection.update_time)
+    described.differs = collection.differs
     if collection.migration is not None:
         described.migration.CopyFrom(_migration_message(collection.migration))
     return described

@@ -19,6 +19,25 @@ class Settings(ServerSettings):
     )
     qdrant_api_key: SecretStr = Field(default=SecretStr(""), description="Key of the Qdrant server, if it wants one.")
     store_timeout_seconds: float = Field(default=10, gt=0, le=300, description="Time a Qdrant server gets to answer.")
+    qdrant_shard_number: int = Field(
+        default=0, ge=0, le=256, description="Shards of a new place for passages on a Qdrant cluster; 0: as it has it."
+    )
+    qdrant_replication_factor: int = Field(
+        default=0,
+        ge=0,
+        le=16,
+        description="Copies of each shard, of the registry too, unless a collection of a tenant's file says otherwise;"
+        " 0: as the cluster has it. More of them are made of what is there.",
+    )
+    qdrant_write_consistency_factor: int = Field(
+        default=0,
+        ge=0,
+        le=16,
+        description="Copies that must have a write before it is acknowledged; 0: the majority.",
+    )
+    qdrant_on_disk: bool = Field(
+        default=False, description="Vectors and graphs of new places are read from disk, for more passages than memory."
+    )
     index_after_chunks: int = Field(
         default=20_000,
         ge=1_000,

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from dataclasses import replace
 
-from services.retrieval.store import ALL_LABELS, Chunking, Collection, Reader, Store, Strategy
+from services.retrieval.store import ALL_LABELS, Chunking, Collection, Distribution, Reader, Store, Strategy
 from services.runtime import tasks
 from services.runtime.errors import ServiceError
 from services.runtime.tenants import Collection as Declared
@@ -56,9 +56,19 @@ class DeclaredCollections:
                     description=declared.description,
                     language=declared.language,
                     chunking=_chunking(declared),
+                    distribution=_distribution(declared) or known.distribution,
                 )
                 if name not in there or wanted != known:
-                    await self._store.put_collection(reader, wanted)
+                    known = await self._store.put_collection(reader, wanted)
+                if known.differs:
+                    log.warning("a collection is not as its file says", extra={"reason": known.differs})
+
+
+def _distribution(declared: Declared) -> Distribution | None:
+    wish = declared.distribution
+    if wish is None:
+        return None
+    return Distribution(wish.shard_number, wish.replication_factor, wish.write_consistency_factor, wish.on_disk)
 
 
 def _chunking(declared: Declared) -> Chunking:

@@ -84,7 +84,8 @@ class Migrator:
         served = await self._embedder.served()
         collection = await self._find(tenant, name)
         wanted = index or collection.index
-        if (collection.model or served.name) == served.name and wanted == collection.index:
+        same = (collection.model or served.name) == served.name and wanted == collection.index
+        if same and not collection.differs:
             raise InvalidField(
                 f"The collection `{name}` has the model `{served.name}` and this index already.", field="index"
             )

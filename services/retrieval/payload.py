@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from typing import Any
 
 from services.retrieval.refusals import check_dimensions
-from services.retrieval.store import WRITE_BATCH, Document, NewChunk, Reader, StoredChunk, SuspiciousSpan
+from services.retrieval.store import WRITE_BATCH, Document, NewChunk, Reader, Scan, StoredChunk, SuspiciousSpan
 
 TENANT_FIELD = "tenant"
 # Payload fields that get an index: every field that is filtered by. `facets` holds metadata as `key␟value`, so that any
@@ -16,7 +16,7 @@ INDEXED_FIELDS = ("edition", "document_id", "generation", "language", "labels", 
 # What a search reads.
 CHUNK_FIELDS = (
     *("document_id", "position", "text", "collection", "title", "source", "page", "section", "language"),
-    *("metadata", "context", "parent_text", "suspicious"),
+    *("metadata", "context", "parent_text", "suspicious", "scan"),
 )
 # Stands in `labels` where a document has none: the engine cannot look for an empty list by index.
 OPEN = "*"
@@ -61,14 +61,16 @@ def chunk_payload(
         "context": chunk.context,
         "parent_text": chunk.parent_text,
         "suspicious": [[one.start, one.end, one.score, one.kind] for one in chunk.suspicious],
+        "scan": [chunk.scan.version, chunk.scan.score],
     }
 
 
 def chunk_of(payload: Mapping[str, Any]) -> StoredChunk:
     """The chunk that `chunk_payload` wrote."""
-    said = {name: payload[name] for name in CHUNK_FIELDS if name != "suspicious"}
-    # What was stored before there were marks has none.
-    return StoredChunk(**said, suspicious=tuple(SuspiciousSpan(*one) for one in payload.get("suspicious") or ()))
+    said = {name: payload[name] for name in CHUNK_FIELDS if name not in ("suspicious", "scan")}
+    # What was stored before there were marks and scans has none.
+    suspicious = tuple(SuspiciousSpan(*one) for one in payload.get("suspicious") or ())
+    return StoredChunk(**said, suspicious=suspicious, scan=Scan(*payload.get("scan") or ()))
 
 
 def open_to(reader: Reader) -> list[str]:

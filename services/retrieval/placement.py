@@ -20,12 +20,19 @@ class Placement:
     hnsw_m: int = 16
     hnsw_ef_construct: int = 128
     quantization: Quantization = Quantization.NONE
+    # Of a server's collections; 0 and None: as the service has it for all.
+    shard_number: int = 0
+    on_disk: bool | None = None
 
     @property
     def name(self) -> str:
         """A name for folders and collections: readable, and different for each placement."""
         readable = re.sub(r"[^a-z0-9]+", "-", self.model.lower()).strip("-")[:40]
-        parts = (self.model, self.learned_sparse, self.hnsw_m, self.hnsw_ef_construct, self.quantization.value)
+        parts: tuple[object, ...] = (
+            *(self.model, self.learned_sparse, self.hnsw_m, self.hnsw_ef_construct, self.quantization.value),
+        )
+        if self.shard_number or self.on_disk is not None:  # others keep the names that they have
+            parts = (*parts, self.shard_number, self.on_disk)
         return f"chunks-{readable}-{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"
 
 

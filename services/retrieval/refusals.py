@@ -1,7 +1,7 @@
 """What a store refuses, in the same words whatever the store."""
 
 from services.retrieval.placement import placement
-from services.retrieval.store import ALL_LABELS, Collection, Document, Index, Reader
+from services.retrieval.store import ALL_LABELS, Collection, Distribution, Document, Index, Reader
 from services.runtime.errors import InvalidField, ModelMismatch, NotFound, NotPermitted, Overloaded
 
 _RULE = "labels"
@@ -63,6 +63,19 @@ def check_index(known: Collection, wanted: Index) -> None:
             f" `sabueso collections migrate {known.name}`.",
             field="collection.index",
         )
+
+
+def not_in_force(name: str, wanted: Distribution, shard_number: int, on_disk: bool | None) -> str:
+    """What of a collection's wished distribution its vectors do not have; empty when they have all of it."""
+    found: list[str] = []
+    if wanted.shard_number != shard_number:
+        found.append(f"`shard_number` is {shard_number or 'the default'}, not {wanted.shard_number or 'the default'}")
+    if wanted.on_disk != on_disk:
+        shown = {None: "the default", True: "true", False: "false"}
+        found.append(f"`on_disk` is {shown[on_disk]}, not {shown[wanted.on_disk]}")
+    if not found:
+        return ""
+    return f"Of collection `{name}` {' and '.join(found)}: `sabueso collections migrate {name}` changes it."
 
 
 def check_dimensions(model: str, known: int, found: int) -> None:

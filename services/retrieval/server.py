@@ -17,7 +17,7 @@ from services.retrieval.qdrant.store import QdrantStore
 from services.retrieval.routing import Router
 from services.retrieval.search import Searcher
 from services.retrieval.service import RetrievalServicer
-from services.retrieval.store import ALL_LABELS, Store
+from services.retrieval.store import ALL_LABELS, Distribution, Store
 from services.runtime import context, server
 from services.runtime.channels import connect
 from services.runtime.context import CallContext, Identity
@@ -42,7 +42,13 @@ def choose_store(settings: Settings) -> Store:
                 # The server's version is looked up over the network at construction otherwise.
                 check_compatibility=False,
             )
-            return QdrantStore(client)
+            defaults = Distribution(
+                settings.qdrant_shard_number,
+                settings.qdrant_replication_factor,
+                settings.qdrant_write_consistency_factor,
+                settings.qdrant_on_disk or None,
+            )
+            return QdrantStore(client, defaults=defaults)
         case _:
             return MemoryStore()
 

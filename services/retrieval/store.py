@@ -69,6 +69,20 @@ class SuspiciousSpan:
 
 
 @dataclass(frozen=True)
+class Scan:
+    """What the scan at ingestion said of the text that is read: which detector (`version`), and the worst score.
+
+    A score of 0 stands for all below 0.4; no version: it was not scanned.
+    """
+
+    version: str = ""
+    score: float = 0.0
+
+
+UNSCANNED = Scan()
+
+
+@dataclass(frozen=True)
 class NewChunk:
     """A piece of a document to be stored. `page` counts from 1; 0 means none.
 
@@ -84,6 +98,7 @@ class NewChunk:
     context: str = ""
     parent_text: str = ""
     suspicious: tuple[SuspiciousSpan, ...] = ()
+    scan: Scan = UNSCANNED
 
 
 @dataclass(frozen=True)
@@ -132,6 +147,7 @@ class StoredChunk:
     context: str = ""
     parent_text: str = ""
     suspicious: tuple[SuspiciousSpan, ...] = ()
+    scan: Scan = UNSCANNED
 
     @property
     def chunk_id(self) -> str:
@@ -241,6 +257,20 @@ class Index:
     rescore: bool = True
 
 
+@dataclass(frozen=True)
+class Distribution:
+    """How a server of several nodes spreads a collection; 0 and None: as the service has it for all.
+
+    `replication_factor` and `write_consistency_factor` may change at any time, the rest by a migration only. Stores
+    of one node take no notice.
+    """
+
+    shard_number: int = 0
+    replication_factor: int = 0
+    write_consistency_factor: int = 0
+    on_disk: bool | None = None
+
+
 class MigrationState(Enum):
     """How far a migration is."""
 
@@ -265,13 +295,19 @@ class Migration:
 
 @dataclass(frozen=True)
 class Collection:
-    """A named set of documents of one tenant, all with vectors of one model. `model` is empty while it has none."""
+    """A named set of documents of one tenant, all with vectors of one model. `model` is empty while it has none.
+
+    `distribution`: as wished; None where nobody has said, and in a change: as it was. `differs` says in a sentence what
+    of the wish is not in force, and what to do.
+    """
 
     name: str
     description: str = ""
     language: str = ""
     chunking: Chunking = Chunking()
     index: Index = Index()
+    distribution: Distribution | None = None
+    differs: str = ""
     model: str = ""
     migration: Migration | None = None
     document_count: int = 0

@@ -11,11 +11,13 @@ from services.retrieval.ranking import Fusion
 from services.retrieval.search import Ranked, Request
 from services.retrieval.store import (
     ALL_LABELS,
+    UNSCANNED,
     Condition,
     Document,
     Filter,
     Mode,
     NewChunk,
+    Scan,
     SparseTerms,
     StoredChunk,
     SuspiciousSpan,
@@ -165,7 +167,19 @@ def chunk(message: pb.Chunk) -> NewChunk:
         context=message.context,
         parent_text="" if message.parent_text == message.text else message.parent_text,
         suspicious=_suspicious(message),
+        scan=_scan(message),
     )
+
+
+def _scan(message: pb.Chunk) -> Scan:
+    if not message.HasField("scan"):
+        return UNSCANNED
+    version, score = message.scan.version, round(message.scan.score, 3)
+    if not 1 <= len(version) <= _LONGEST_KEY or not 0 <= score <= 1:
+        raise InvalidField(
+            f"`chunk.scan` wants a version of 1 to {_LONGEST_KEY} characters and a score of 0 to 1.", field="chunk.scan"
+        )
+    return Scan(version, score)
 
 
 def _suspicious(message: pb.Chunk) -> tuple[SuspiciousSpan, ...]:
@@ -246,6 +260,7 @@ def passage_message(chunk: StoredChunk) -> pb.Passage:
         suspicious_spans=[
             pb.SuspiciousSpan(start=one.start, end=one.end, score=one.score, kind=one.kind) for one in chunk.suspicious
         ],
+        scan=pb.Scan(version=chunk.scan.version, score=chunk.scan.score) if chunk.scan.version else None,
     )
 
 

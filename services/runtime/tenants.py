@@ -117,12 +117,33 @@ class Chunking(_Part):
         return self
 
 
+class Distribution(_Part):
+    """How a Qdrant cluster spreads a collection; 0, and nothing for `on_disk`: as the retrieval service has it for all.
+
+    Copies may change at any time; shards and `on_disk` of a collection with documents need a migration.
+    """
+
+    shard_number: int = Field(default=0, ge=0, le=256, description="Parts that may be on different nodes.")
+    replication_factor: int = Field(default=0, ge=0, le=16, description="Copies of each part, on as many nodes.")
+    write_consistency_factor: int = Field(
+        default=0, ge=0, le=16, description="Copies that must have a write before it is acknowledged; 0: the majority."
+    )
+    on_disk: bool | None = Field(default=None, description="Vectors and graph are read from disk.")
+
+    @model_validator(mode="after")
+    def _enough_copies(self) -> "Distribution":
+        if self.replication_factor and self.write_consistency_factor > self.replication_factor:
+            raise ValueError("write_consistency_factor must not be above replication_factor: no write would succeed")
+        return self
+
+
 class Collection(_Part):
     """A set of documents that is created for the tenant."""
 
     description: str = ""
     language: str = Field(default="", pattern="^([a-z]{2})?$", description="Empty: each document says its own.")
     chunking: Chunking = Chunking()
+    distribution: Distribution | None = Field(default=None, description="On a Qdrant cluster; nothing: as for all.")
 
 
 class Column(_Part):
@@ -200,6 +221,13 @@ class SqlSource(_Part):
     dsn_secret: str = Field(min_length=1, description="File in the secrets folder that holds the reader role's DSN.")
     replica_dsn_secrets: tuple[str, ...] = Field(
         default=(), description="Read replicas: asked in turn, and before `dsn_secret`, which serves when none answers."
+    )
+    replica_max_lag_seconds: float = Field(
+        default=0,
+        ge=0,
+        le=86_400,
+        description="A replica that is further behind, or cannot show how far, is not read, even when the primary is "
+        "away. 0: any lag will do, but changes that were told of are waited for at the primary.",
     )
     database_schema: str = Field(default="public", alias="schema")
     tables: Mapping[str, Table] = Field(min_length=1)

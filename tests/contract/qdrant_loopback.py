@@ -37,12 +37,16 @@ class LoopbackQdrant(wire.PointsServicer, wire.CollectionsServicer, wire.QdrantS
         self.indexes: dict[str, dict[str, models.PayloadIndexInfo]] = defaultdict(dict)
         self.refused_indexes: set[str] = set()
         self.settings: dict[str, wire.CreateCollection] = {}
+        # Of a cluster: what is said of copies, and the nodes that hold each shard.
+        self.parameters: dict[str, dict[str, int]] = defaultdict(dict)
+        self.holders: dict[str, dict[int, list[int]]] = defaultdict(dict)
+        self.copied: list[wire.ReplicateShard] = []
         self.interruption: Interruption | None = None
 
-    def connect(self, **options: Any) -> AsyncQdrantClient:
-        """A client of its own, as production makes it."""
+    def connect(self, url: str = "http://127.0.0.1:1", **options: Any) -> AsyncQdrantClient:
+        """A client of its own, as production makes it. `url`: of the HTTP interface, for what only that has."""
         return AsyncQdrantClient(
-            url="http://127.0.0.1:1",
+            url=url,
             grpc_port=self.port,
             prefer_grpc=True,
             check_compatibility=False,
@@ -54,6 +58,7 @@ class LoopbackQdrant(wire.PointsServicer, wire.CollectionsServicer, wire.QdrantS
 
     async def Create(self, request, context):
         self.settings[request.collection_name] = request
+        self._note(request.collection_name, request)
         vectors = {
             name: GrpcToRest.convert_vector_params(one) for name, one in request.vectors_config.params_map.map.items()
         }
@@ -70,6 +75,7 @@ class LoopbackQdrant(wire.PointsServicer, wire.CollectionsServicer, wire.QdrantS
         return wire.CollectionOperationResponse(result=done)
 
     async def Update(self, request, context):
+        self._note(request.collection_name, request.params)
         changed = {
             name: GrpcToRest.convert_vector_params_diff(one)
             for name, one in request.vectors_config.params_map.map.items()
@@ -98,6 +104,7 @@ class LoopbackQdrant(wire.PointsServicer, wire.CollectionsServicer, wire.QdrantS
         if isinstance(request, wire.GetCollectionInfoRequest):
             found = await self.memory.get_collection(name)
             found.payload_schema = dict(self.indexes[name])
+            found.config.params = found.config.params.model_copy(update=self.parameters[name])
             return wire.GetCollectionInfoResponse(result=RestToGrpc.convert_collection_info(found))
         records = await self.memory.retrieve(
             name,
@@ -105,6 +112,35 @@ class LoopbackQdrant(wire.PointsServicer, wire.CollectionsServicer, wire.QdrantS
             with_payload=GrpcToRest.convert_with_payload_interface(request.with_payload),
         )
         return wire.GetResponse(result=[RestToGrpc.convert_record(record) for record in records])
+
+    def _note(self, name: str, said: Any) -> None:
+        for field in ("replication_factor", "write_consistency_factor"):
+            if said.HasField(field):
+                self.parameters[name][field] = getattr(said, field)
+
+    async def CollectionClusterInfo(self, request, context):
+        holders = self.holders[request.collection_name]
+        active = wire.ReplicaState.Active
+        return wire.CollectionClusterInfoResponse(
+            peer_id=0,
+            shard_count=len(holders),
+            local_shards=[wire.LocalShardInfo(shard_id=one, state=active) for one, on in holders.items() if 0 in on],
+            remote_shards=[
+                wire.RemoteShardInfo(shard_id=one, peer_id=peer, state=active)
+                for one, on in holders.items()
+                for peer in on
+                if peer
+            ],
+        )
+
+    async def UpdateCollectionClusterSetup(self, request, context):
+        copy = request.replicate_shard
+        holding = self.holders[request.collection_name][copy.shard_id]
+        if copy.to_peer_id in holding or copy.from_peer_id not in holding:
+            raise ValueError("there is one, or there is none to copy")
+        holding.append(copy.to_peer_id)
+        self.copied.append(copy)
+        return wire.UpdateCollectionClusterSetupResponse(result=True)
 
     async def CreateFieldIndex(self, request, context):
         if request.field_name in self.refused_indexes:

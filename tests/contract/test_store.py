@@ -29,6 +29,7 @@ from services.retrieval.store import (
     Quantization,
     Query,
     Reader,
+    Scan,
     SparseTerms,
     SuspiciousSpan,
     TokenMatrix,
@@ -494,12 +495,15 @@ class TestStore:
 
     async def test_what_is_read_in_its_place_and_what_was_embedded_before_it_are_kept(self, store, reader):
         marks = (SuspiciousSpan(0, 4, 0.9, "order"),)
-        described = chunk("text", context="Title > Part", parent_text="more of the text", suspicious=marks)
+        described = chunk(
+            "text", context="Title > Part", parent_text="more of the text", suspicious=marks, scan=Scan("a1", 0.5)
+        )
         await store.put_document(reader, document("d"), stream([described]))
         (read,) = await store.get_chunks(reader, "d")
         (hit,) = await store.search(reader, query("text"))
         assert (read.context, read.parent_text) == ("Title > Part", "more of the text")
         assert read.suspicious == marks
+        assert read.scan == Scan("a1", 0.5)
         assert hit.chunk == read
 
     async def test_everything_that_is_said_of_a_document_is_kept(self, store, reader):

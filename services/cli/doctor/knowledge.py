@@ -58,6 +58,8 @@ def _collection(one: Mapping[str, Any], model: str) -> Iterator[Finding]:
             why="Vectors of two models do not compare: it cannot be searched unless both are served.",
             fix=f"Serve both in SABUESO_EMBEDDING_ADDRESS, the new one first; sabueso collections migrate {name}",
         )
+    if one.get("differs"):
+        yield warning("documents", f"{one['differs']}", fix=f"sabueso collections migrate {name}")
 
 
 def _search(client: Client) -> Iterator[Finding]:

@@ -1,16 +1,18 @@
 """The registry's collections on a Qdrant server."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
 from services.retrieval import refusals
 from services.retrieval.payload import TENANT_FIELD, new_generation, open_to
-from services.retrieval.placement import Placement, placement
+from services.retrieval.placement import Placement
 from services.retrieval.qdrant import requests as asked
 from services.retrieval.qdrant.cells import Cell, Cells
 from services.retrieval.qdrant.loose import Edition, Loose
 from services.retrieval.qdrant.places import Places
+from services.retrieval.qdrant.replication import Replication, most, replication
 from services.retrieval.qdrant.rows import (
     CollectionRow,
     Target,
@@ -20,9 +22,13 @@ from services.retrieval.qdrant.rows import (
     document_row,
     documents_of,
     of_kind,
+    spread_of,
     unmigrated,
 )
 from services.retrieval.store import NEVER, Collection, Document, Reader
+from services.runtime.errors import DependencyFailed
+
+log = logging.getLogger(__name__)
 
 # How often a writer starts again when others are faster.
 TURNS = 40
@@ -78,7 +84,11 @@ class QdrantCollections:
         mine = asked.all_of(documents_of(reader.tenant, [row.edition], reader))
         count, latest = await asyncio.gather(self._cells.count(mine), self._cells.latest(mine))
         time = NEVER if latest is None else document_row(latest.fields).header.update_time
-        settings = row.settings
+        wished = row.settings.distribution
+        differs = ""
+        if wished is not None:
+            differs = refusals.not_in_force(row.settings.name, wished, row.spread.shard_number, row.spread.on_disk)
+        settings = replace(row.settings, differs=differs)
         if row.migration is not None:
             total, waiting = await asyncio.gather(
                 self.held_count(reader.tenant, row), self.unmigrated_count(reader.tenant, row)
@@ -99,16 +109,46 @@ class QdrantCollections:
         """Creates or changes it. Raises InvalidField."""
         for _ in range(TURNS):
             cell, known = await self.find(reader.tenant, wanted.name)
-            plain = replace(wanted, model="", migration=None, document_count=0, update_time=NEVER)
-            row = CollectionRow(plain, new_generation())
+            plain = replace(wanted, model="", migration=None, document_count=0, update_time=NEVER, differs="")
+            row = CollectionRow(plain, new_generation(), spread=spread_of(plain.distribution))
             if known is not None:
-                held = await self.held_count(reader.tenant, known)
-                refusals.check_index(replace(known.settings, document_count=held), wanted.index)
-                settings = replace(plain, model=known.settings.model, migration=known.settings.migration)
-                row = replace(known, settings=settings)
+                row = await self._changed(reader.tenant, known, plain)
             if await self._cells.swap(cell, collection_fields(reader.tenant, row)) is not None:
+                if wanted.distribution is not None:
+                    for place in row.places:
+                        await self._replicate(place)
                 return await self.described(reader, row)
         raise refusals.changed_meanwhile(wanted.name)
+
+    async def _changed(self, tenant: str, known: CollectionRow, wanted: Collection) -> CollectionRow:
+        """What is in force of how vectors are spread changes only where there are none. Raises InvalidField."""
+        held = await self.held_count(tenant, known)
+        before = known.settings
+        refusals.check_index(replace(before, document_count=held), wanted.index)
+        wished = before.distribution if wanted.distribution is None else wanted.distribution
+        settings = replace(wanted, model=before.model, migration=before.migration, distribution=wished)
+        return replace(known, settings=settings, spread=known.spread if held else spread_of(wished))
+
+    async def replicate_all(self) -> None:
+        """Gives every place as many copies as the collections in it wish; what cannot be done is logged."""
+        rows = [row for _, row in await self.everywhere()]
+        for place in {place for row in rows for place in row.places}:
+            await self._try_to_replicate(place)
+
+    async def _try_to_replicate(self, place: Placement) -> None:
+        try:
+            await self._replicate(place)
+        except DependencyFailed as error:
+            log.warning("copies of passages could not be made", extra={"place": place.name, "reason": error.message})
+
+    async def _replicate(self, place: Placement) -> None:
+        if await self._places.dimensions(self._places.name(place)):
+            rows = [row for _, row in await self.everywhere() if place in row.places]
+            await self._places.replicate(place, most([self.replication_of(row) for row in rows]))
+
+    def replication_of(self, row: CollectionRow) -> Replication:
+        """What it wishes, or else the service."""
+        return replication(row.settings.distribution, self._places.defaults)
 
     async def delete(self, reader: Reader, name: str) -> int:
         """Deletes it with its documents; their number. Raises NotPermitted."""
@@ -151,7 +191,8 @@ class QdrantCollections:
         known, offered = row.settings.model, document.embedding_model
         if known != offered and await self.held_count(tenant, row):
             raise refusals.other_model(row.settings.name, known, offered)
-        return Target(row.edition, placement(offered, row.settings.index, document.learned_sparse))
+        where = row.spread.placement(offered, row.settings.index, document.learned_sparse)
+        return Target(row.edition, where, self.replication_of(row))
 
     async def claim(self, tenant: str, document: Document, target: Target) -> None:
         """Gives the collection the document's model and place, if it has not got them.
@@ -174,6 +215,8 @@ class QdrantCollections:
             mine = await self._cells.swap(cell, collection_fields(tenant, wanted))
             if mine is None:
                 continue
+            if places is not row.places:
+                await self._try_to_replicate(target.placement)
             # Documents of another model that were committed while we changed it: theirs was first.
             others = asked.all_of(documents_of(tenant, [row.edition]), [asked.equals("models", model)])
             if model == row.settings.model or not await self._cells.count(others):
@@ -198,4 +241,4 @@ def migration_placement(row: CollectionRow) -> Placement:
     migration = row.settings.migration
     if migration is None:
         raise ValueError("the collection is not migrated")
-    return placement(migration.model, migration.index, migration.learned_sparse)
+    return row.next_spread.placement(migration.model, migration.index, migration.learned_sparse)

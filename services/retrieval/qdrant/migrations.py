@@ -16,6 +16,7 @@ from services.retrieval.qdrant.rows import (
     collection_fields,
     collection_row,
     document_fields,
+    spread_of,
     unmigrated,
 )
 from services.retrieval.store import (
@@ -48,7 +49,10 @@ class QdrantMigrations:
         for _ in range(TURNS):
             cell, row = await self._collections.require(tenant, name)
             settings = replace(row.settings, migration=started)
-            changed = replace(row, settings=settings, next_edition=new_generation(), switching=False)
+            spread = spread_of(settings.distribution)
+            changed = replace(
+                row, settings=settings, next_edition=new_generation(), switching=False, next_spread=spread
+            )
             if await self._change(tenant, cell, changed):
                 return await self._collections.described(_everything(tenant), changed)
         raise refusals.changed_meanwhile(name)
@@ -91,7 +95,8 @@ class QdrantMigrations:
             return None, known
         if row.seen(known.edition) != document:
             return None, known
-        return Target(known.next_edition, migration_placement(known)), known
+        copies = self._collections.replication_of(known)
+        return Target(known.next_edition, migration_placement(known), copies), known
 
     async def commit(self, tenant: str, document: Document, version: Version, target: Target) -> None:
         """Makes `version`, which is noted as loose, the second one of `document`, if it is asked for still."""
@@ -150,7 +155,7 @@ class QdrantMigrations:
 
 def _switched(row: CollectionRow, ended: Migration) -> CollectionRow:
     settings = replace(row.settings, model=ended.model, index=ended.index, migration=ended)
-    return CollectionRow(settings, row.next_edition, [migration_placement(row)])
+    return CollectionRow(settings, row.next_edition, [migration_placement(row)], spread=row.next_spread)
 
 
 def _everything(tenant: str) -> Reader:

@@ -10,7 +10,10 @@ from services.retrieval.payload import INDEXED_FIELDS, TENANT_FIELD
 from services.retrieval.placement import Placement
 from services.retrieval.qdrant import requests as asked
 from services.retrieval.qdrant.calls import answered
+from services.retrieval.qdrant.replication import Replication, Replicator, replication
+from services.retrieval.qdrant.rows import Target
 from services.retrieval.refusals import check_dimensions
+from services.retrieval.store import Distribution
 from services.runtime.errors import DependencyFailed, InvalidField
 
 # Goes up whenever points are written in another way.
@@ -44,9 +47,16 @@ class _Shape:
 class Places:
     """Knows what there is; makes what is needed. All methods raise DependencyFailed."""
 
-    def __init__(self, client: AsyncQdrantClient, prefix: str, *, indexed: bool) -> None:
-        """`indexed`: False for the client's memory mode, which has no indexes."""
+    def __init__(
+        self, client: AsyncQdrantClient, prefix: str, *, indexed: bool, defaults: Distribution | None = None
+    ) -> None:
+        """`indexed`: False for the client's memory mode, which has no indexes.
+
+        `defaults`: how the registry is replicated, and all else that does not say it of itself.
+        """
         self.client = client
+        self.defaults = defaults or Distribution()
+        self._replicator = Replicator(client)
         self.indexed = indexed
         self.registry = f"{prefix}registry"
         self._prefix = prefix
@@ -60,8 +70,11 @@ class Places:
     async def open(self) -> None:
         """Makes the registry if there is none and checks all that is there. Raises UnusableServer."""
         await self._check_version()
+        copies = replication(None, self.defaults)
         if not await answered(self.client.collection_exists, self.registry):
-            await self._create(self.registry, {}, {})
+            await self._create(self.registry, {}, {}, copies)
+        else:
+            await self._replicator.adjust(self.registry, copies)
         found = await answered(self.client.get_collection, self.registry)
         if (found.config.metadata or {}).get("format") != _FORMAT:
             raise UnusableServer(
@@ -87,17 +100,25 @@ class Places:
         """Length of the token vectors; 0 when there are none yet."""
         return (await self._shape(name, of_tokens=True)).token_dimensions
 
-    async def require(self, placement: Placement, dimensions: int, token_dimensions: int) -> str:
-        """The name of a place for such vectors, made if need be. `token_dimensions` 0: none are to be written.
+    async def replicate(self, placement: Placement, wanted: Replication) -> None:
+        """Gives a place that is there so many copies."""
+        await self._replicator.adjust(self.name(placement), wanted)
+
+    async def require(self, target: Target, dimensions: int, token_dimensions: int) -> str:
+        """The name of the target's place for such vectors, made if need be. `token_dimensions` 0: none to be written.
 
         Raises InvalidField when the place has vectors of another length.
         """
+        placement = target.placement
         name = self.name(placement)
         if not await self.dimensions(name):
-            vectors = {asked.DENSE: asked.dense_vectors(placement, dimensions)}
+            on_disk = self.defaults.on_disk if placement.on_disk is None else placement.on_disk
+            vectors = {asked.DENSE: asked.dense_vectors(placement, dimensions, on_disk)}
             if token_dimensions:
                 vectors[asked.TOKENS] = asked.token_vectors(token_dimensions)
-            await self._create(name, vectors, {asked.SPARSE: asked.sparse_vectors(placement)})
+            sparse = {asked.SPARSE: asked.sparse_vectors(placement)}
+            shards = placement.shard_number or self.defaults.shard_number
+            await self._create(name, vectors, sparse, target.replication, shards)
         if name not in self._indexed_by_us:
             # Another replica may have made it a moment ago, and not all of its indexes yet.
             await self._index(name)
@@ -153,6 +174,8 @@ class Places:
         name: str,
         vectors: dict[str, models.VectorParams],
         sparse: dict[str, models.SparseVectorParams],
+        copies: Replication,
+        shard_number: int = 0,
     ) -> None:
         try:
             await answered(
@@ -160,6 +183,9 @@ class Places:
                 name,
                 vectors_config=vectors,
                 sparse_vectors_config=sparse,
+                shard_number=shard_number or None,
+                replication_factor=copies.factor or None,
+                write_consistency_factor=copies.acknowledging or None,
                 strict_mode_config=_STRICT,
                 metadata={"format": _FORMAT},
             )

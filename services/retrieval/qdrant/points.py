@@ -41,7 +41,7 @@ class Points:
         async for arrived in payload.batches(chunks, model, known):
             for batch in by_bytes(arrived):
                 token_dimensions = next((c.tokens.dimensions for c in batch if c.tokens and c.tokens.values), 0)
-                name = await self._places.require(target.placement, len(batch[0].dense), token_dimensions)
+                name = await self._places.require(target, len(batch[0].dense), token_dimensions)
                 points = await asyncio.to_thread(_points, tenant, document, generation, target.edition, batch, position)
                 await answered(self._client.upsert, name, points, wait=True)
                 position += len(batch)

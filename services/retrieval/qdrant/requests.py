@@ -136,12 +136,15 @@ def all_of(must: Sequence[models.Condition], must_not: Sequence[models.Condition
     return models.Filter(must=list(must), must_not=list(must_not))
 
 
-def dense_vectors(placement: Placement, dimensions: int) -> models.VectorParams:
-    """Cosine with HNSW, compressed as the placement says."""
+def dense_vectors(placement: Placement, dimensions: int, on_disk: bool | None = None) -> models.VectorParams:
+    """Cosine with HNSW, compressed as the placement says. `on_disk`: vectors and graph; None: as the server has it."""
     return models.VectorParams(
         size=dimensions,
         distance=models.Distance.COSINE,
-        hnsw_config=models.HnswConfigDiff(m=placement.hnsw_m, ef_construct=placement.hnsw_ef_construct),
+        hnsw_config=models.HnswConfigDiff(
+            m=placement.hnsw_m, ef_construct=placement.hnsw_ef_construct, on_disk=on_disk
+        ),
+        on_disk=on_disk,
         quantization_config=_quantization(placement.quantization),
     )
 

@@ -8,16 +8,36 @@ from pydantic import TypeAdapter
 from qdrant_client import models
 
 from services.retrieval.payload import OPEN, TENANT_FIELD, open_to, point_id
-from services.retrieval.placement import Placement
+from services.retrieval.placement import Placement, placement
 from services.retrieval.qdrant import requests as asked
-from services.retrieval.store import Collection, Document, Migration, MigrationState, Reader
+from services.retrieval.qdrant.replication import Replication
+from services.retrieval.store import Collection, Distribution, Document, Index, Migration, MigrationState, Reader
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What of a distribution is fixed once there are vectors; 0 and None: as the service has it for all."""
+
+    shard_number: int = 0
+    on_disk: bool | None = None
+
+    def placement(self, model: str, index: Index, learned_sparse: bool) -> Placement:
+        """The place of vectors that are spread like this."""
+        plain = placement(model, index, learned_sparse)
+        return replace(plain, shard_number=self.shard_number, on_disk=self.on_disk)
+
+
+def spread_of(wanted: Distribution | None) -> Spread:
+    """The fixed part of a distribution."""
+    return Spread() if wanted is None else Spread(wanted.shard_number, wanted.on_disk)
 
 
 @dataclass(frozen=True)
 class CollectionRow:
     """A collection without its counts. `edition` names its vectors that count, `next_edition` those of a migration.
 
-    While it is `switching` no document may be committed: the end of a migration is being decided.
+    While it is `switching` no document may be committed: the end of a migration is being decided. `spread` is how the
+    vectors of the edition are spread, `next_spread` those of the migration; the settings hold what is wished.
     """
 
     settings: Collection
@@ -25,6 +45,8 @@ class CollectionRow:
     places: Sequence[Placement] = ()
     next_edition: str = ""
     switching: bool = False
+    spread: Spread = Spread()
+    next_spread: Spread = Spread()
 
     @property
     def migration(self) -> Migration | None:
@@ -69,6 +91,7 @@ class Target:
 
     edition: str
     placement: Placement
+    replication: Replication = field(default=Replication(), compare=False)
 
 
 _COLLECTION = TypeAdapter(CollectionRow)

@@ -32,6 +32,7 @@ from services.retrieval.qdrant.search import QdrantSearch
 from services.retrieval.store import (
     ALL_LABELS,
     Collection,
+    Distribution,
     Document,
     Hit,
     Migration,
@@ -62,14 +63,22 @@ class _Upload:
 class QdrantStore:
     """Keeps everything in the server: any replica can answer any call."""
 
-    def __init__(self, client: AsyncQdrantClient, *, prefix: str = "sabueso-", payload_indexes: bool = True) -> None:
+    def __init__(
+        self,
+        client: AsyncQdrantClient,
+        *,
+        prefix: str = "sabueso-",
+        payload_indexes: bool = True,
+        defaults: Distribution | None = None,
+    ) -> None:
         """`prefix` begins the names of the server's collections.
 
-        `payload_indexes`: False for the client's memory mode, which has no indexes of any kind.
+        `payload_indexes`: False for the client's memory mode, which has no indexes of any kind. `defaults`: for what
+        does not say of itself how it is distributed, and for the registry.
         """
         self._client = client
         self._swept = monotonic()
-        self._places = Places(client, prefix, indexed=payload_indexes)
+        self._places = Places(client, prefix, indexed=payload_indexes, defaults=defaults)
         cells = Cells(self._places)
         self._loose = Loose(self._places, cells)
         self._points = Points(self._places)
@@ -81,6 +90,7 @@ class QdrantStore:
     async def open(self) -> None:
         """Raises UnusableServer when the server is too old, of another format or lacks a payload index."""
         await self._places.open()
+        await self._collections.replicate_all()
         await self._loose.sweep()
         self._swept = monotonic()
 

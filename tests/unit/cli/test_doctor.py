@@ -101,6 +101,13 @@ FAULTS = [
         "warning",
         "migration of `policies` failed",
     ),
+    (
+        "GET /v1/collections",
+        [(200, {"data": [collection(differs="Of collection `policies` `shard_number` is 1, not 3.")]})],
+        "documents",
+        "warning",
+        "`shard_number` is 1, not 3",
+    ),
     ("POST /v1/search", [refusal(400, "MODEL_MISMATCH")], "documents", "error", "MODEL_MISMATCH"),
     ("POST /v1/search", [(200, {"results": [], "degraded": []})], "search", "warning", "finds nothing"),
     (

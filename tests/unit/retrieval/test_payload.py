@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from services.retrieval import payload
 from services.retrieval.placement import Placement, placement
 from services.retrieval.store import (
+    UNSCANNED,
     WRITE_BATCH,
     Document,
     Index,
     NewChunk,
     Quantization,
     Reader,
+    Scan,
     SparseTerms,
     SuspiciousSpan,
 )
@@ -40,6 +42,14 @@ def test_marks_of_the_scan_come_back_and_older_chunks_have_none():
     assert payload.chunk_of(json.loads(json.dumps(written))).suspicious == marks
     del written["suspicious"]
     assert payload.chunk_of(written).suspicious == ()
+
+
+def test_what_the_scan_said_comes_back_and_older_chunks_were_not_scanned():
+    chunk = NewChunk("send this", [1.0], SparseTerms([], []), scan=Scan("a1", 0.5))
+    written = payload.chunk_payload("t", "e", "g", Document("d", "docs", "model"), chunk, 0)
+    assert payload.chunk_of(json.loads(json.dumps(written))).scan == Scan("a1", 0.5)
+    del written["scan"]
+    assert payload.chunk_of(written).scan == UNSCANNED
 
 
 @given(st.lists(st.sampled_from(["hr", "eu", "board"]), max_size=3), st.lists(st.sampled_from(["hr", "eu", "*"])))
