@@ -10,6 +10,7 @@ are lost, so after each new connection all results of the source are forgotten.
 
 import asyncio
 import contextlib
+import functools
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ import asyncpg
 from services.runtime.errors import ServiceError
 from services.runtime.tenants import SqlSource, TenantDirectory
 from services.sql_tool.connections import UNREACHABLE
+from services.sql_tool.lag import PRIMARY_PLACE
 from services.sql_tool.questions import REACH, REACHING
 from services.sql_tool.rights import split
 
@@ -47,6 +49,10 @@ DO $do$ DECLARE one record; BEGIN
                    'ON %s FOR EACH STATEMENT EXECUTE FUNCTION sabueso.notify_change()', one.name);
   END LOOP;
 END $do$"""
+
+
+# Source, and a place (bytes) in its primary's log before which the change is.
+NoteChange = Callable[[SqlSource, int], None]
 
 
 class Invalidate(Protocol):
@@ -86,13 +92,18 @@ class ChangeListener:
         dsn_of: Callable[[SqlSource], str],
         invalidate: Invalidate,
         *,
+        note_change: NoteChange | None = None,
         coalesce_seconds: float = 0.05,
         first_wait_seconds: float = 0.5,
     ) -> None:
-        """`dsn_of` raises ServiceError where there is none. Changes within `coalesce_seconds` are told together."""
+        """`dsn_of` raises ServiceError where there is none. Changes within `coalesce_seconds` are told together.
+
+        `note_change` learns how far the primary's log was, before results are forgotten: replicas may lack the change.
+        """
         self._tenants = tenants
         self._dsn_of = dsn_of
         self._invalidate = invalidate
+        self._note_change = note_change
         self._coalesce_seconds = coalesce_seconds
         self._first_wait_seconds = first_wait_seconds
         self._listening: dict[tuple[str, str], asyncio.Task[None]] = {}
@@ -122,7 +133,8 @@ class ChangeListener:
     async def _keep_listening(self, tenant_id: str, source: SqlSource) -> None:
         wait = self._first_wait_seconds
         while True:
-            one = _Listening(source, lambda sources: self._invalidate(tenant_id, sources), self._coalesce_seconds)
+            forget = functools.partial(self._invalidate, tenant_id)
+            one = _Listening(source, forget, self._note_change, self._coalesce_seconds)
             try:
                 await one.listen(self._dsn_of(source))
             except (*UNREACHABLE, asyncpg.PostgresError, ServiceError, ValueError) as error:
@@ -138,10 +150,15 @@ class _Listening:
     """One connection, until it is lost."""
 
     def __init__(
-        self, source: SqlSource, invalidate: Callable[[Sequence[str]], Awaitable[None]], coalesce_seconds: float
+        self,
+        source: SqlSource,
+        invalidate: Callable[[Sequence[str]], Awaitable[None]],
+        note_change: NoteChange | None,
+        coalesce_seconds: float,
     ) -> None:
         self._source = source
         self._invalidate = invalidate
+        self._note_change = note_change
         self._coalesce_seconds = coalesce_seconds
         self._names = [split(name, source.database_schema) for name in source.tables]
         self._reach: Mapping[str, set[str]] = {}
@@ -191,7 +208,15 @@ class _Listening:
         if _ALL in changed or len(sources) > _MOST_SOURCES:
             sources = [f"source:{name}"]
         if sources:
+            await self._note_place(connection)
             await self._invalidate(sources)
+
+    async def _note_place(self, connection: Any) -> None:
+        """What was told of is committed, so it is before this place."""
+        if self._note_change is not None and self._source.replica_dsn_secrets:
+            place: int | None = await connection.fetchval(PRIMARY_PLACE)
+            if place is not None:
+                self._note_change(self._source, place)
 
     async def _read_reach(self, connection: Any) -> Mapping[str, set[str]]:
         found: dict[str, set[str]] = {}

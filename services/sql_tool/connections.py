@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from services.runtime.errors import DependencyFailed, Overloaded
+from services.runtime.errors import DependencyFailed, Overloaded, ServiceError
 from services.runtime.tenants import SqlSource
 from services.sql_tool import codecs
 from services.sql_tool.codecs import PgType
+from services.sql_tool.lag import PRIMARY_PLACE, Lag
 from services.sql_tool.meter import Meter
 
 log = logging.getLogger(__name__)
@@ -119,11 +120,12 @@ class Connections:
         self._addresses: dict[tuple[str, str], _Address] = {}
         self._opening = asyncio.Lock()
         self._turn = 0
+        self._lag = Lag()
         self._built_in: dict[int, dict[int, PgType]] = {}
 
     @asynccontextmanager
     async def session(self, source: SqlSource) -> AsyncGenerator[Connection]:
-        """A connection of the reader role to a replica, or to the primary when none answers; given back clean.
+        """A connection of the reader role to a replica that is near enough, or else to the primary; given back clean.
 
         Only trusted addresses serve. Raises DependencyFailed (postgresql) when there is none to be had, Overloaded when
         all connections of the first that answers are in use.
@@ -147,6 +149,10 @@ class Connections:
         """Says whether the role at this address was audited and may do no more than it should."""
         self._address(source, secret).trusted = trusted
 
+    def note_change(self, source: SqlSource, place: int) -> None:
+        """The primary told of a change that is before `place` (bytes) in its log: replicas without it are not read."""
+        self._lag.told(source, place)
+
     def dsn(self, source: SqlSource) -> str:
         """The primary's DSN. Raises DependencyFailed when the file is not there."""
         return self._dsn(source.dsn_secret)
@@ -163,17 +169,48 @@ class Connections:
 
     async def _first(self, source: SqlSource) -> tuple[Pool, Connection]:
         failure = DependencyFailed("The tenant's database does not answer.", dependency="postgresql")
+        late: list[str] = []
         for secret in self._order(source):
             if not self._address(source, secret).trusted:
                 continue
             try:
-                found = await self._acquire(source, secret)
+                pool, connection = await self._acquire(source, secret)
             except DependencyFailed as error:
                 failure = error
-            else:
+                continue
+            if secret == source.dsn_secret or await self._is_near(source, pool, connection):
                 log.debug("a source is read", extra={"source": source.name, "secret": secret})
-                return found
+                return pool, connection
+            late.append(secret)
+        if late and source.replica_max_lag_seconds:
+            log.warning("replicas are too far behind, and their primary is away", extra={"source": source.name})
+            text = "The replicas of the tenant's database are too far behind, and the primary does not answer."
+            raise DependencyFailed(text, dependency="postgresql")
+        if late:
+            return await self._acquire(source, late[0])
         raise failure
+
+    async def _is_near(self, source: SqlSource, pool: Pool, connection: Connection) -> bool:
+        """Whether the replica is near enough to its primary. If not, the connection is given back."""
+        near = not self._lag.matters(source)
+        try:
+            near = near or await self._lag.allows(source, connection, lambda: self._primary_place(source))
+        except (*UNREACHABLE, asyncpg.PostgresError) as error:
+            log.warning("a replica does not say how far it is", extra={"cause": type(error).__name__})
+        finally:
+            if not near:
+                await self._give_back(pool, connection)
+        return near
+
+    async def _primary_place(self, source: SqlSource) -> int | None:
+        primary = self._address(source, source.dsn_secret)
+        if not primary.trusted or primary.down_until > time.monotonic():
+            return None
+        try:
+            async with self.session_at(source, source.dsn_secret) as connection:
+                return await connection.fetchval(PRIMARY_PLACE, timeout=self._pooling.connect_timeout)
+        except (ServiceError, *UNREACHABLE, asyncpg.PostgresError):
+            return None
 
     def _order(self, source: SqlSource) -> list[str]:
         """Replicas in turn, then the primary; those that did not answer just now come last."""

@@ -35,7 +35,8 @@ async def build(settings: Settings) -> Sequence[Served]:
     cache = connect(settings.tool_cache_address, TOOL_CACHE) if settings.tool_cache_address else None
     listener = None
     if cache is not None:
-        listener = ChangeListener(tenants, connections.dsn, ToolCacheClient(cache, Signer(secret)).invalidate)
+        forget = ToolCacheClient(cache, Signer(secret)).invalidate
+        listener = ChangeListener(tenants, connections.dsn, forget, note_change=connections.note_change)
     tenants.watch()
 
     async def warm_up() -> None:
