@@ -250,6 +250,7 @@ async def _upsert(
                     retrieval_pb.SuspiciousSpan(start=one.start, end=one.end, score=one.score, kind=one.kind)
                     for one in chunk.suspicious
                 ],
+                scan=retrieval_pb.Scan(version=chunk.scanned_by, score=chunk.scan_score) if chunk.scanned_by else None,
             )
         )
         if number % 64 == 63:

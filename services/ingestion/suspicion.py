@@ -4,13 +4,13 @@ What its reader is not meant to see is looked at more closely: there is hardly a
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from services.ingestion import metrics
 from services.ingestion.cutting.chunking import Chunk
 from services.ingestion.parsed import Hidden, Unreadable
-from services.runtime.recognition.injections.detector import Detector, Suspect
+from services.runtime.recognition.injections.detector import HARMLESS_BELOW, Detector, Suspect
 from services.runtime.tenants import GuardDocuments
 
 SCORE_FIELD, PASSAGES_FIELD = "injection_score", "injection_passages"
@@ -22,7 +22,7 @@ _MOST_NAMED, _MOST_MARKED = 20, 20
 class Suspicion:
     """What was found. `warning` is for the person who sent the document; `metadata` goes into the index.
 
-    `chunks`: the same as before, those that give orders with marks.
+    `chunks`: the same as before, with who judged them, and those that give orders with marks.
     """
 
     chunks: Sequence[Chunk]
@@ -50,10 +50,10 @@ class Screening:
     def _screened(self, policy: GuardDocuments, chunks: Sequence[Chunk], hidden: Sequence[Hidden]) -> Suspicion:
         unseen = [(one, self.detector.hidden_score(one.text)) for one in hidden]
         unseen = [(one, score) for one, score in unseen if score >= policy.injection_score]
-        marked = [self._marked(chunk, unseen, policy.injection_score) for chunk in chunks]
+        marked = list(self._scanned(chunks, unseen, policy.injection_score))
         blamed = [chunk for chunk in marked if chunk.suspicious]
         if not blamed and not unseen:
-            return Suspicion(chunks)
+            return Suspicion(marked)
         metrics.SUSPICIOUS_DOCUMENTS.labels(policy.injection).inc()
         where = "; ".join([*([_where(blamed)] if blamed else ()), *([_hidden_where(unseen)] if unseen else ())])
         if policy.injection == "block":
@@ -69,10 +69,31 @@ class Screening:
             },
         )
 
-    def _marked(self, chunk: Chunk, unseen: Sequence[tuple[Hidden, float]], least: float) -> Chunk:
-        found = [*self.detector.suspects(chunk.text, "data", least), *_shown(chunk.text, unseen)]
-        worst = sorted(found, key=lambda one: -one.score)[:_MOST_MARKED]
-        return replace(chunk, suspicious=tuple(sorted(worst, key=lambda one: one.start))) if found else chunk
+    def _scanned(
+        self, chunks: Sequence[Chunk], unseen: Sequence[tuple[Hidden, float]], least: float
+    ) -> Iterator[Chunk]:
+        """The chunks with what was found in them, from `least` on, and how the text looks that is read in their place.
+
+        Several in a row are read as the same text, which is judged once.
+        """
+        parent, parent_score = "", 0.0
+        for chunk in chunks:
+            suspects = list(self.detector.suspects(chunk.text, "data", min(least, HARMLESS_BELOW)))
+            found = [*(one for one in suspects if one.score >= least), *_shown(chunk.text, unseen)]
+            if chunk.parent_text and chunk.parent_text != parent:
+                parent = chunk.parent_text
+                parent_score = _worst(self.detector.suspects(parent, "data", HARMLESS_BELOW))
+            scanned = replace(
+                chunk,
+                scanned_by=self.detector.version,
+                scan_score=parent_score if chunk.parent_text else _worst(suspects),
+            )
+            worst = sorted(found, key=lambda one: -one.score)[:_MOST_MARKED]
+            yield replace(scanned, suspicious=tuple(sorted(worst, key=lambda one: one.start))) if found else scanned
+
+
+def _worst(suspects: Iterable[Suspect]) -> float:
+    return max((one.score for one in suspects if one.score >= HARMLESS_BELOW), default=0.0)
 
 
 def _shown(text: str, unseen: Sequence[tuple[Hidden, float]]) -> Iterator[Suspect]:

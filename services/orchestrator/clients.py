@@ -74,6 +74,7 @@ class RetrievalClient:
                     suspicious=tuple(
                         (one.matched_text or one.text)[span.start : span.end] for span in one.suspicious_spans
                     ),
+                    harmless_by="" if one.scan.score or one.suspicious_spans else one.scan.version,
                 )
                 for one in response.passages
             ),

@@ -14,7 +14,7 @@ from services.orchestrator.stopwatch import Part
 def say_partial(run: Run) -> Iterator[Event]:
     """An answer that we write ourselves from the evidence."""
     run.answer.pause()
-    run.end_early("tool_failed")
+    run.end_early("empty_answer" if run.answered else "tool_failed")
     said, used = run.answer.said, run.answer.used()
     text = partial_answer(run.task.question, run.evidence, run.reason, said=said, used=used)
     yield from run.answer.say(text, last=True)

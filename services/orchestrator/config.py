@@ -215,8 +215,10 @@ class Settings(ServerSettings):
         description="Time for checking citations by meaning and by a model, after the answer's last word. What words "
         "and figures tell is checked in any case.",
     )
-    citation_judge: Literal["off", "on"] = Field(
-        default="off", description="Citations that neither words nor meaning decide are judged by a model turn."
+    citation_judge: Literal["off", "on", "all"] = Field(
+        default="off",
+        description="`on`: citations that neither words nor meaning decide are judged by a model turn. `all`: every "
+        "citation is, and the model has the last word.",
     )
     citation_judge_model_name: str = Field(
         default="", description="The model that judges citations, and reflects; empty: the one that answers."

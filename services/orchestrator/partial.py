@@ -27,6 +27,7 @@ _TEXT = {
         "repeated_calls": "the same calls were made again and again",
         "deadline": "the time is used up",
         "tool_failed": "a service that I need does not answer",
+        "empty_answer": "the language model wrote none",
     },
     "es": {
         "found": "No he podido terminar la respuesta ({why}). Esto es lo que he encontrado hasta ahora:",
@@ -41,6 +42,7 @@ _TEXT = {
         "repeated_calls": "se repetían una y otra vez las mismas consultas",
         "deadline": "se ha agotado el tiempo",
         "tool_failed": "un servicio necesario no responde",
+        "empty_answer": "el modelo de lenguaje no ha escrito ninguna",
     },
 }
 

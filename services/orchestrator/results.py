@@ -19,8 +19,8 @@ class Degraded:
 class Passage:
     """A piece of a document. `page` is 0 where the format has none; `score` compares within one search only.
 
-    The last four are for programs: no model reads them. `suspicious`: parts of the text that gave orders to a model
-    when the document was taken in.
+    The last five are for programs: no model reads them. `suspicious`: parts of the text that gave orders to a model
+    when the document was taken in. `harmless_by`: the detector that found nothing at all in it then.
     """
 
     document_id: str
@@ -35,6 +35,7 @@ class Passage:
     score: float = 0
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     suspicious: tuple[str, ...] = ()
+    harmless_by: str = ""
 
 
 @dataclass(frozen=True)

@@ -117,8 +117,9 @@ def build(settings: Settings) -> Served:
     shields = Shields(tenants, detector, settings.identity_secret.get_secret_value().encode())
     reviewer = EvidenceReviewer(
         Meaning(TimedEncoder(known)) if known is not None else None,
-        ModelJudge(TimedModel(judge)) if settings.citation_judge == "on" else None,
+        ModelJudge(TimedModel(judge)) if settings.citation_judge != "off" else None,
         settings.citation_check_seconds,
+        judges_all=settings.citation_judge == "all",
     )
     reviewer.warm()
     servicer = OrchestratorServicer(

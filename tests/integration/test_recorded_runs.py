@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from services.orchestrator.citing.reviewer import EvidenceReviewer
-from services.orchestrator.events import CallFinished, CallStarted, Cited, Finished
+from services.orchestrator.events import CallFinished, CallStarted, Cited, Finish, Finished
 from services.orchestrator.shield.tenant_shield import TenantShield
 from services.runtime.tenants import GuardTools
 from tests.record_replies import Player
@@ -73,6 +73,22 @@ async def test_with_shield_and_review_there_is_one_answer_whose_marks_have_sourc
     assert text_of(events).strip()
     marks = {int(mark) for mark in re.findall(r"\[(\d+)\]", text_of(events))}
     assert marks == {one.mark for one in of(events, Cited)}
+
+
+@pytest.mark.parametrize(
+    ("model", "run"),
+    [one for one in RUNS if "tools can be called" in one.values[1]["text"] or "no text" in one.values[1]["text"]],
+)
+async def test_what_a_model_only_repeats_of_what_it_was_told_is_no_answer(model, run):
+    def shield(tools, question):
+        return TenantShield("acme", GuardTools(), tools.toolset.tools, question)
+
+    events, _ = await played(model, run, shield=shield)
+    (end,) = of(events, Finished)
+    assert end.finish is not Finish.ANSWERED
+    assert text_of(events).strip()
+    assert "no text" not in text_of(events)
+    assert "tools can be called" not in text_of(events)
 
 
 def test_recordings_say_where_they_come_from():

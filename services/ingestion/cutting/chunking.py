@@ -87,7 +87,8 @@ class Chunk:
 
     `page` is that on which the text begins, from 1, or 0; `position` counts from 0. `parent_text` is the larger
     passage that is read in its place, empty where that is the text itself. `suspicious`: parts of the text that seem to
-    give orders to a model.
+    give orders to a model. `scanned_by`: the detector that judged the text that is read; `scan_score`: the worst in it,
+    from 0.4 on.
     """
 
     text: str
@@ -98,6 +99,8 @@ class Chunk:
     token_count: int
     parent_text: str = ""
     suspicious: Sequence[Suspect] = ()
+    scanned_by: str = ""
+    scan_score: float = 0.0
 
     @property
     def embedded(self) -> str:

@@ -13,7 +13,7 @@ from services.orchestrator.citing.claims import MARKS, Claim, claims, numbers, s
 from services.orchestrator.citing.denial import lack_in
 from services.orchestrator.citing.figure_support import has, unexplained
 from services.orchestrator.citing.figures import Figure
-from services.orchestrator.citing.judge import ClaimJudge, Unjudged
+from services.orchestrator.citing.judge import MOST_CLAIMS, ClaimJudge, Heard, Unjudged
 from services.orchestrator.citing.meaning import Meaning, Nearest
 from services.orchestrator.citing.opposing import Opposed, oppositions
 from services.orchestrator.citing.review import Draft, Review
@@ -50,10 +50,22 @@ _DENIAL_WEIGHS, _MOST_COMPARED = 0.065, 12
 class EvidenceReviewer:
     """The checks, in the order of their cost: words, meaning, and a model where one is given."""
 
-    def __init__(self, meaning: Meaning | None = None, judge: ClaimJudge | None = None, seconds: float = 1) -> None:
-        """`meaning`: None where there are no embeddings. `seconds` bounds what is asked of services and models."""
+    def __init__(
+        self,
+        meaning: Meaning | None = None,
+        judge: ClaimJudge | None = None,
+        seconds: float = 1,
+        *,
+        judges_all: bool = False,
+    ) -> None:
+        """`meaning`: None where there are no embeddings. `seconds` bounds what is asked of services and models.
+
+        `judges_all`: the judge is asked about every citation and has the last word; otherwise about those alone that
+        nothing else decides.
+        """
         self._meaning = meaning
         self._judge = judge or Unjudged()
+        self._judges_all = judges_all
         self._seconds = seconds
 
     def warm(self) -> None:
@@ -77,7 +89,7 @@ class EvidenceReviewer:
     async def _reviewed(self, draft: Draft, spent: Spent, ends: float) -> Review:
         support = draft.support or Support(draft.sources, draft.question, *draft.said)
         text = draft.answer[:_MAX_CHARS]
-        figures = [one async for one in _unsupported_numbers(text, support)][:_MAX_FINDINGS]
+        figures = [one async for one in _unsupported_numbers(text, support)]
         wrong, doubtful = await _judged(text, support)
         lost: list[Degraded] = []
         if doubtful and self._meaning is not None:
@@ -87,17 +99,26 @@ class EvidenceReviewer:
                 doubtful = [one for one, seen in zip(doubtful, found, strict=True) if not seen.reason and not seen.sure]
             except (ServiceError, TimeoutError):
                 lost.append(Degraded("embedding", "the meaning of citations could not be checked"))
-        wrong += await self._by_model(support, doubtful, spent, ends)
+        asked = _cited(text, support) if self._judges_all else [one.claim for one in doubtful]
+        rejected = await self._by_model(support, asked, spent, ends)
+        if rejected is None:
+            lost.append(Degraded("citation_judge", "the model that judges citations did not answer"))
+        elif self._judges_all:
+            heard = Heard(asked[:MOST_CLAIMS], rejected)
+            wrong = [one for one in wrong if not heard.clears(one.claim.text)]
+            figures = [(sentence, one) for sentence, one in figures if not heard.clears_all(sentence)]
+        wrong += [_Doubt(asked[at], statement(asked[at].text), notes.BY_MODEL) for at in rejected or ()]
         marks = [
             Finding(FindingKind.CITATION, one.claim.text[-_SHOWN_CHARS:], one.reason, mark)
-            for one in wrong
+            for one in _each_once(wrong)
             for mark in one.claim.marks
         ]
-        for kind, found in (("number", figures), ("citation", marks)):
+        told = [one for _, one in figures][:_MAX_FINDINGS]
+        for kind, found in (("number", told), ("citation", marks)):
             metrics.FINDINGS.labels(kind, "end").inc(len(found))
-        findings = [*figures, *marks][:_MAX_FINDINGS]
+        findings = [*told, *marks][:_MAX_FINDINGS]
         shown = [one.mark for one in marks]
-        note = notes.note(draft.answer, draft.question, [one.text for one in figures], shown)
+        note = notes.note(draft.answer, draft.question, [one.text for one in told], shown)
         return Review(draft.answer, findings, note, degraded=lost)
 
     async def _by_meaning(
@@ -122,14 +143,13 @@ class EvidenceReviewer:
         return found
 
     async def _by_model(
-        self, support: Support, doubtful: Sequence["_Doubt"], spent: Spent, ends: float
-    ) -> list["_Doubt"]:
-        texts = {mark: support.source(mark).text for one in doubtful for mark in one.claim.marks}
-        if not doubtful:
-            return []
-        seconds = max(0.0, ends - time.monotonic())
-        rejected = await self._judge.unsupported([one.claim for one in doubtful], texts, spent, seconds)
-        return [_Doubt(doubtful[at].claim, doubtful[at].said, notes.BY_MODEL) for at in rejected]
+        self, support: Support, asked: Sequence[Claim], spent: Spent, ends: float
+    ) -> Sequence[int] | None:
+        """Places of those that the judge rejects; None where it did not answer."""
+        if not asked:
+            return ()
+        texts = {mark: support.source(mark).text for one in asked for mark in one.marks}
+        return await self._judge.unsupported(asked, texts, spent, max(0.0, ends - time.monotonic()))
 
 
 @dataclass(frozen=True)
@@ -219,8 +239,23 @@ def _second_look(doubt: _Doubt, nearer: float) -> _Doubt:
     return replace(doubt, reason=notes.CONTRARY if nearer > _DENIAL_WEIGHS else "", sure=True)
 
 
-async def _unsupported_numbers(text: str, support: Support) -> AsyncGenerator[Finding]:
-    """Numbers that are neither in any source, nor in the question, nor computed from them."""
+def _cited(text: str, support: Support) -> list[Claim]:
+    """All claims that cite something which is there."""
+    listed = [
+        Claim(claim.text, tuple(mark for mark in claim.marks if mark in support.marks))
+        for sentence in sentences(text)
+        for claim in claims(sentence)
+    ]
+    return [one for one in listed if one.marks and one.text]
+
+
+def _each_once(wrong: Sequence[_Doubt]) -> list[_Doubt]:
+    """Of findings about the same words and marks the first."""
+    return list({(one.claim.text, one.claim.marks): one for one in reversed(wrong)}.values())[::-1]
+
+
+async def _unsupported_numbers(text: str, support: Support) -> AsyncGenerator[tuple[str, Finding]]:
+    """Numbers that are neither in any source, nor in the question, nor computed from them; each with its sentence."""
     cited = [mark for row in MARKS.finditer(text) for mark in numbers(row.group())]
     # Most numbers stand in what is cited: the other sources are read when one does not.
     told: set[str] = set()
@@ -243,7 +278,7 @@ async def _unsupported_numbers(text: str, support: Support) -> AsyncGenerator[Fi
             known = figure.text in lack or figure.text in told or support.is_count(figure, said)
             if not known and (sources or _matters(figure)):
                 told.add(figure.text)
-                yield Finding(FindingKind.NUMBER, figure.text, notes.NUMBER)
+                yield sentence, Finding(FindingKind.NUMBER, figure.text, notes.NUMBER)
 
 
 def _matters(figure: Figure) -> bool:

@@ -20,10 +20,11 @@ from services.orchestrator.shield.cited import CitedSources
 from services.orchestrator.shield.flows import breach
 from services.orchestrator.shield.heard import Heard, Taken, texts_of
 from services.orchestrator.shield.links import LinkFilter
-from services.orchestrator.shield.verdicts import NEIGHBOUR_SCORE, Verdicts, without
+from services.orchestrator.shield.own_words import OwnWords, ours
+from services.orchestrator.shield.verdicts import Verdicts, without
 from services.orchestrator.text_filter import TextFilter
 from services.orchestrator.tools import EXTERNAL, Tool
-from services.runtime.recognition.injections.detector import Detector, Suspect
+from services.runtime.recognition.injections.detector import HARMLESS_BELOW, Detector, Suspect
 from services.runtime.tenants import GuardTools, TenantDirectory
 
 log = logging.getLogger(__name__)
@@ -98,6 +99,7 @@ class TenantShield:
         self._canary = canary_of(tenant_id, secret)
         self._language = language(question)
         self._heard = Heard()
+        self._harmless: set[str] = set()
         # Addresses that the user gave, and all that an answer might lead to.
         self._given: set[str] = set()
         self._linked: set[str] = set()
@@ -119,6 +121,7 @@ class TenantShield:
         """See Shield."""
         if isinstance(found, Reply) and found.trusted:
             return found, ()
+        self._harmless.update(self._scanned_before(found))
         size = sum(map(len, texts_of(found)[1]))
         slow = size > _SHORT_CHARS or self._verdicts.detector.is_slow
         apart = Taken.apart if slow else Taken.of
@@ -170,7 +173,8 @@ class TenantShield:
     def outgoing(self) -> TextFilter:
         """See Shield."""
         canary = Canary(self._canary)
-        return LinkFilter(self._may_link, self._may_name, canary, images=self._policy.images, language=self._language)
+        links = LinkFilter(self._may_link, self._may_name, canary, images=self._policy.images, language=self._language)
+        return OwnWords(ours(self.rules, (one.description for one in self._tools.values())), links)
 
     def cited_only(self, sources: Mapping[int, Source], used: Callable[[], Collection[int]]) -> TextFilter:
         """See Shield."""
@@ -215,7 +219,15 @@ class TenantShield:
         return _TakenIn(admitted, judged, apart(found), orders)
 
     def _suspects(self, text: str) -> Sequence[Suspect]:
-        return self._verdicts.of(text, min(NEIGHBOUR_SCORE, self._policy.injection_score)) if text else ()
+        if not text or text in self._harmless:
+            return ()
+        return self._verdicts.of(text, min(HARMLESS_BELOW, self._policy.injection_score))
+
+    def _scanned_before(self, found: Found) -> Iterator[str]:
+        """Texts in which the scan of documents, by this very detector, found nothing that would be looked for here."""
+        version = self._verdicts.detector.version
+        if version and isinstance(found, Passages) and self._policy.injection_score >= HARMLESS_BELOW:
+            yield from (one.text for one in found.passages if one.harmless_by == version)
 
     def _judged(self, found: Found) -> tuple[Found, list[_Judged]]:
         """What the model may read of a result, and what was found in each of its texts."""

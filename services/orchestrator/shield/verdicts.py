@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from services.runtime.recognition.injections.detector import Detector, Suspect
 
 # Sentences beside one that gives orders go with it when they, too, look a little like it.
-NEIGHBOUR_SCORE, _NEIGHBOUR_CHARS = 0.4, 3
+_NEIGHBOUR_CHARS = 3
 # Passages that many questions find are judged once. Of texts only a digest is kept.
 _MAX_REMEMBERED, _MAX_REMEMBERED_SUSPECTS = 4_096, 50_000
 _REDACTED = " […] "

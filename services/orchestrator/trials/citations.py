@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.orchestrator.citing.claims import MARKS, numbers
-from services.orchestrator.citing.marks import CitationFilter
+from services.orchestrator.citing.judge import ModelJudge
+from services.orchestrator.citing.marks import CitationFilter, nobody_objects
 from services.orchestrator.citing.meaning import Meaning
 from services.orchestrator.citing.review import Draft
 from services.orchestrator.citing.reviewer import EvidenceReviewer
@@ -25,6 +26,7 @@ from services.orchestrator.model import Spent
 from services.orchestrator.trials.citation_answers import natural_cases, written_cases
 from services.orchestrator.trials.citation_cases import Case, make_cases
 from services.orchestrator.trials.citation_claims import read_material
+from services.orchestrator.trials.citation_judge import KnowingModel
 from services.orchestrator.trials.citation_pairs import paired_cases
 from services.orchestrator.trials.embedding_process import embedding
 
@@ -49,10 +51,11 @@ class Checked:
     review_seconds: float = 0
 
 
-async def check(case: Case, reviewer: EvidenceReviewer) -> Checked:
-    """Streams and reviews one answer."""
+async def check(case: Case, reviewer: EvidenceReviewer, *, alone: bool = False) -> Checked:
+    """Streams and reviews one answer. `alone`: no mark is taken out while it streams."""
     sources = dict(enumerate(case.sources, start=1))
-    citations = CitationFilter(sources.__contains__, Support(sources).judge)
+    judged = nobody_objects if alone else Support(sources).judge
+    citations = CitationFilter(sources.__contains__, judged)
     started = time.perf_counter()
     pieces = [case.answer[at : at + _PIECE_CHARS] for at in range(0, len(case.answer), _PIECE_CHARS)]
     shown = "".join(map(citations.feed, pieces)) + citations.flush()
@@ -125,12 +128,30 @@ def _percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[int(share * (len(values) - 1))] * 1000
 
 
+async def _checked(
+    cases: Sequence[Case], meaning: Meaning | None, knowing: KnowingModel | None, *, alone: bool
+) -> list[Checked]:
+    judge = ModelJudge(knowing) if knowing else None
+    reviewer = EvidenceReviewer(meaning, judge, seconds=_REVIEW_SECONDS, judges_all=knowing is not None)
+    found: list[Checked] = []
+    for one in cases:
+        if knowing:
+            knowing.case = one
+        found.append(await check(one, reviewer, alone=alone))
+    return found
+
+
 async def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--half", choices=_SETS, default="dev")
     parser.add_argument("--folder", type=Path, default=_FOLDER)
     parser.add_argument("--words-only", action="store_true", help="without embeddings")
+    parser.add_argument(
+        "--judge",
+        choices=("last", "alone"),
+        help="with a judging model that is always right; `alone`: no mark is taken out before it was asked",
+    )
     parser.add_argument("--misses", action="store_true", help="print what was judged wrongly")
     options = parser.parse_args()
     if options.half == "fresh":
@@ -142,13 +163,12 @@ async def main() -> None:
         cases = paired_cases(options.folder / "opposed" / ("test" if test else "dev"), test=test)
     else:
         cases = [one for one in make_cases(read_material(options.folder)) if one.test is (options.half == "test")]
+    knowing = KnowingModel() if options.judge else None
     if options.words_only:
-        reviewer = EvidenceReviewer(seconds=_REVIEW_SECONDS)
-        checked = [await check(one, reviewer) for one in cases]
+        checked = await _checked(cases, None, knowing, alone=options.judge == "alone")
     else:
         async with embedding() as encoder:
-            reviewer = EvidenceReviewer(Meaning(encoder), seconds=_REVIEW_SECONDS)
-            checked = [await check(one, reviewer) for one in cases]
+            checked = await _checked(cases, Meaning(encoder), knowing, alone=options.judge == "alone")
     print(table(checked), baselines(cases), sep="\n\n")
     for name, seconds in (
         ("stream", [one.stream_seconds for one in checked]),

@@ -46,6 +46,7 @@ from tests.unit.orchestrator.generated_world import (
 
 REASONS = {
     "", "iterations", "tokens", "calls", "deadline", "tool_failed", "no_evidence", "repeated_calls", "unsupported",
+    "empty_answer",
 }  # fmt: skip
 MODELS = st.builds(GeneratedModel, STEPS, SECONDS, st.lists(FORMS, min_size=1, max_size=4))
 

@@ -231,6 +231,7 @@ export default {
   reason_tool_failed: "A source could not be reached.",
   reason_calls: "The number of look-ups for one answer was used up.",
   reason_repeated_calls: "The same look-ups were repeated.",
+  reason_empty_answer: "The model wrote no answer.",
   reason_unsupported: "What was written could not be supported.",
   reason_no_evidence: "Not everything could be found.",
   reason_null: "",

@@ -231,6 +231,7 @@ export default {
   reason_tool_failed: "No se pudo llegar a una de las fuentes.",
   reason_calls: "Se agotaron las consultas de una respuesta.",
   reason_repeated_calls: "Se repetían las mismas consultas.",
+  reason_empty_answer: "El modelo no escribió ninguna respuesta.",
   reason_unsupported: "Lo escrito no se pudo apoyar.",
   reason_no_evidence: "No se pudo encontrar todo.",
   reason_null: "",

@@ -17,11 +17,14 @@ from services.runtime.recognition.injections.judging import weights
 from services.runtime.recognition.injections.reading import Sentence, read
 from services.runtime.recognition.injections.sentences import sentences
 from services.runtime.recognition.injections.surroundings import YOU
+from services.runtime.recognition.injections.version import version
 
 Place = Literal["user", "data"]
 # What a sum of 0, the weights' own limit, is as a score.
 SUSPICIOUS = 0.8
 _SHIFT = math.log(SUSPICIOUS / (1 - SUSPICIOUS))
+# A sentence beside one that gives orders goes with it from here on; what is below it was found harmless.
+HARMLESS_BELOW = 0.4
 # What is hidden or encoded is more likely to be an order: this much is added to its sum.
 _HIDDEN = 1.5
 # Hidden text that says nothing that can be read.
@@ -73,6 +76,11 @@ class Detector:
     def is_slow(self) -> bool:
         """Whether it must not hold up an event loop."""
         return self._classifier is not None
+
+    @property
+    def version(self) -> str:
+        """Names what the verdicts are made by; empty where that is not this code alone."""
+        return "" if self._classifier is not None else version()
 
     def score(self, text: str, place: Place = "data") -> float:
         """From 0 to 1: the worst of the text; SUSPICIOUS is the limit that the weights are made for."""

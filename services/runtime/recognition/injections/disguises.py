@@ -21,16 +21,22 @@ _NO_WIDTH = re.compile("[\u200b-\u200f\u2060-\u2064\ufeff\u180e]{8,}")
 # Between one letter and the next, over and over: nobody's writing needs it, and no word is found in it.
 _SPRINKLED = re.compile("(?:[A-Za-z\u00c0-\u024f ][\u200b-\u200d\u2060-\u2064\ufeff]{1,3}){6,}[A-Za-z\u00c0-\u024f]?")
 _NO_ROOM = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff]")
+# Any of these and of `_TURNED`: most texts have none.
+ANY_UNSEEN = re.compile(
+    "[\u180e\u200b-\u200f\u202d\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0020-\U000e007f\U000e0100-\U000e01ef]"
+)
 _TURNED = re.compile("[\u202d\u202e]([^\u202c\u2069\n]{6,400})")
 _UNSEEN = re.compile(
     r"<[a-z]+[^<>]{0,300}(?:display: ?none|visibility: ?hidden|font-size: ?0|opacity: ?0(?!\.)|"
     r"color: ?(?:white|#fff(?:fff)?\b)|\bhidden\b)[^<>]{0,300}>([^<]{6,4000})",
     re.IGNORECASE,
 )
-_LONG_WORD = re.compile(r"[^\s\"'<>(),\[\]{}|`]{24,}")
+LONG_WORD = re.compile(r"[^\s\"'<>(),\[\]{}|`]{24,}")
 _ASCII85 = re.compile(r"<~([!-uz\s]{16,4000})~>")
 _BITS = re.compile(r"[01]{8}(?:[ ,]?[01]{8}){5,2000}")
-_SPACED_HEX = re.compile(r"(?:0x|\\x)?[0-9a-fA-F]{2}(?:[ ,:]{0,2}(?:0x|\\x)?[0-9a-fA-F]{2}){15,4000}")
+SPACED_HEX = re.compile(r"(?:0x|\\x)?[0-9a-fA-F]{2}(?:[ ,:]{0,2}(?:0x|\\x)?[0-9a-fA-F]{2}){15,4000}")
+# 16 pairs of digits, whatever stands between them.
+_HEX_SIGNS = re.compile(r"(?<![0-9a-fA-F ,:x\\])[0-9a-fA-F ,:x\\]{32,}")
 _MORSE = re.compile(r"[.-]{1,6}(?:(?: |/| / )[.-]{1,6}){11,2000}")
 _BASE32 = re.compile(r"[A-Z2-7]{24,}=*")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
@@ -60,13 +66,13 @@ class Disguised:
 
 def disguised(text: str, depth: int = 0) -> Iterator[Disguised]:
     """Each hidden or encoded part that can be read. Time grows with the text and no faster."""
-    if not text.isascii():
-        yield from _invisible(text)
+    if not text.isascii() and ANY_UNSEEN.search(text):
+        yield from invisible(text)
     yield from _comments(text)
     if "<" in text:
         yield from (Disguised(one.start(), one.end(), one[1]) for one in _UNSEEN.finditer(text))
-    for worth, pattern, decode in _DECODERS:
-        for run in pattern.finditer(text) if worth(text) else ():
+    for parts, pattern, decode in _DECODERS:
+        for run in (run for part in parts(text) for run in pattern.finditer(text, *part)):
             yield from _read(run.start(), run.end(), decode(run[0][:_MAX_RUN_CHARS]), depth)
     small = text.lower()
     if any(map(small.__contains__, _TURNED_WORDS)):
@@ -84,7 +90,8 @@ def _read(start: int, end: int, plain: str, depth: int) -> Iterator[Disguised]:
         yield from (Disguised(start, end, one.plain) for one in disguised(plain, depth + 1))
 
 
-def _invisible(text: str) -> Iterator[Disguised]:
+def invisible(text: str) -> Iterator[Disguised]:
+    """What is said by signs that nobody sees."""
     for run in _TAGS.finditer(text):
         yield Disguised(*run.span(), "".join(chr(ord(one) - 0xE0000) for one in run[0])[:_MAX_PLAIN_CHARS], True)
     for run in _SELECTORS.finditer(text):
@@ -164,19 +171,32 @@ def _readable(octets: bytes) -> str:
     return text if len(text) >= 8 and letters >= _LEAST_LETTERS * len(text) else ""
 
 
-def _has_long_word(text: str) -> bool:
-    return max(map(len, text.split()), default=0) >= 24
+def long_words(text: str) -> Iterator[tuple[int, int]]:
+    """Where words of 24 signs and more stand: most texts have none."""
+    at = 0
+    for word in text.split():
+        if len(word) >= 24:
+            at = text.index(word, at)
+            yield at, at + len(word)
+            at += len(word)
 
 
-def _has_morse(text: str) -> bool:
-    return any(two in text for two in (". .", "- -", ". -", "- ."))
+def spaced_hex(text: str) -> Iterator[tuple[int, int]]:
+    """Runs of the signs of spaced hexadecimal numbers, as long as it takes to say anything."""
+    if "20" in text and "65" in text:
+        yield from (run.span() for run in _HEX_SIGNS.finditer(text))
 
 
-# What makes a pattern worth trying, the pattern, and what reads it. Nothing of a common text is worth it.
-_DECODERS: Sequence[tuple[Callable[[str], bool], re.Pattern[str], Callable[[str], str]]] = (
-    (_has_long_word, _LONG_WORD, _of_long_word),
-    (lambda text: "<~" in text, _ASCII85, _of_ascii85),
-    (lambda text: "011" in text, _BITS, _of_bits),
-    (lambda text: "20" in text and "65" in text, _SPACED_HEX, _of_hex),
-    (_has_morse, _MORSE, _of_morse),
+def _whole(*signs: str) -> Callable[[str], Iterator[tuple[int, int]]]:
+    """All of a text that has one of these signs."""
+    return lambda text: iter(((0, len(text)),) if any(map(text.__contains__, signs)) else ())
+
+
+# Which parts of a text are worth a pattern, the pattern, and what reads it. Nothing of a common text is worth it.
+_DECODERS: Sequence[tuple[Callable[[str], Iterator[tuple[int, int]]], re.Pattern[str], Callable[[str], str]]] = (
+    (long_words, LONG_WORD, _of_long_word),
+    (_whole("<~"), _ASCII85, _of_ascii85),
+    (_whole("011"), _BITS, _of_bits),
+    (spaced_hex, SPACED_HEX, _of_hex),
+    (_whole(". .", "- -", ". -", "- ."), _MORSE, _of_morse),
 )

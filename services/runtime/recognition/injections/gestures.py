@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
-from typing import cast
+from typing import Any, cast
 
 import yaml
 
@@ -38,11 +38,15 @@ _NONE = frozenset[str]()
 
 @dataclass
 class _Gestures:
-    """`_exact` and `_stems`: names by the words that must be there; `_patterns`: the expression of each name."""
+    """`_exact` and `_stems`: names by the words that must be there; `_patterns`: the expression of each name.
+
+    `_needs`: parts of which one is in the sentence where it is found.
+    """
 
     _exact: Mapping[str, frozenset[str]]
     _stems: Mapping[str, frozenset[str]]
     _patterns: Mapping[str, re.Pattern[str]]
+    _needs: Mapping[str, Sequence[str]]
     _known: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     def __post_init__(self) -> None:
@@ -55,7 +59,7 @@ class _Gestures:
         """Of all of them."""
         return self._patterns
 
-    def of(self, sentence: str, words: Sequence[str]) -> list[str]:
+    def of(self, sentence: str, words: Sequence[str], *, tries_all: bool) -> list[str]:
         known = self._known
         hinted = set(map(known.get, words))
         if None in hinted:
@@ -64,7 +68,12 @@ class _Gestures:
         if not hinted:
             return []
         possible = frozenset[str]().union(*cast(set[frozenset[str]], hinted))
-        return [name for name in possible if self._patterns[name].search(sentence)]
+        tried = possible if tries_all else [name for name in possible if self._may_be(name, sentence)]
+        return [name for name in tried if self._patterns[name].search(sentence)]
+
+    def _may_be(self, name: str, sentence: str) -> bool:
+        needs = self._needs[name]
+        return not needs or any(map(sentence.__contains__, needs))
 
     def _new(self, word: str) -> frozenset[str]:
         if len(self._known) >= _MAX_REMEMBERED:
@@ -81,7 +90,9 @@ def _gestures() -> _Gestures:
     text = files("services.runtime.recognition.injections").joinpath("gestures.yaml").read_text(encoding="utf-8")
     exact, stems = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     patterns: dict[str, re.Pattern[str]] = {}
-    for name, one in cast(Mapping[str, Mapping[str, str]], yaml.safe_load(text)).items():
+    needs: dict[str, Sequence[str]] = {}
+    for name, one in cast(Mapping[str, Mapping[str, Any]], yaml.safe_load(text)).items():
+        needs[name] = one.get("needs", ())
         for word in one["words"].replace("MACHINE", _MACHINE_WORDS).split():
             (stems if word.endswith("*") else exact)[word.removesuffix("*")].add(name)
         # Lines are folded into one with blanks, which stand before an alternative only by that.
@@ -94,12 +105,15 @@ def _gestures() -> _Gestures:
         )
         patterns[name] = re.compile(pattern)
     frozen = [{word: frozenset(names) for word, names in some.items()} for some in (exact, stems)]
-    return _Gestures(frozen[0], frozen[1], patterns)
+    return _Gestures(frozen[0], frozen[1], patterns, needs)
 
 
-def gestures(sentence: str, words: Sequence[str]) -> list[str]:
-    """Names of gestures.yaml that a folded sentence makes; `words` are its own."""
-    return _gestures().of(sentence, words)
+def gestures(sentence: str, words: Sequence[str], *, tries_all: bool = False) -> list[str]:
+    """Names of gestures.yaml that a folded sentence makes; `words` are its own.
+
+    `tries_all`: also expressions that lack what they need, which takes longer and finds the same.
+    """
+    return _gestures().of(sentence, words, tries_all=tries_all)
 
 
 # Of all of them.

@@ -17,7 +17,7 @@ _VERBS = frozenset(
 )
 # What is said in quotation marks, or after a dash up to another, unless it leads elsewhere; so many words tell of it.
 _SAID = re.compile(r"[\"“«„](?![^\"”»“]{0,300}https?:)[^\"”»“]{3,300}(?:[\"”»“]|$)|^ ?-(?=\S)[^-]{3,300} -")
-_QUOTES = frozenset('"“«„-')
+_QUOTES = frozenset('"“«„')
 _PROGRAM = frozenset("(){}=<>[];_")
 _LEAST_TELLING = 3
 
@@ -89,7 +89,9 @@ def read(text: str, worth: Callable[[Sentence], bool] = _tells) -> Iterator[tupl
 def _sentence(text: str, start: int, end: int) -> Sentence:
     folded = plain(text[start:end])
     words = words_of(folded)
-    if _QUOTES.isdisjoint(folded) or not (rest := _around_quotes(folded)):
+    # A dash matters only where it begins.
+    quotes = not _QUOTES.isdisjoint(folded) or folded.startswith(("-", " -"))
+    if not quotes or not (rest := _around_quotes(folded)):
         found = tuple(features(folded, words))
     else:
         found = (*features(rest), "said")

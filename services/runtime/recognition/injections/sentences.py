@@ -7,13 +7,18 @@ from collections.abc import Iterator
 MAX_CHARS = 400
 # A line that goes on in small letters was broken where the page ends, unless it says who speaks.
 _GOES_ON = r"[ \t]*(?!(?:system|assistant|developer|user|sistema|asistente)(?: \w+)? ?:)[a-zà-öø-ÿ]"
-_END = re.compile(rf"[.!?…。]+[\"'”»)\]*_]*(?=\s)|[\n\r\x0b\x0c\x85\u2028\u2029]+(?!{_GOES_ON})|\|(?=\s)")
+# It begins with one set of signs, which is looked for many times faster than one of three expressions.
+_FULL, _BREAK = r".!?…。", r"\n\r\x0b\x0c\x85\u2028\u2029"
+END = re.compile(
+    rf"[{_FULL}{_BREAK}|](?:(?<=[{_FULL}])[{_FULL}]*[\"'”»)\]*_]*(?=\s)"
+    rf"|(?<=[{_BREAK}])[{_BREAK}]*(?!{_GOES_ON})|(?<=\|)(?=\s))"
+)
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
     """Spans of the sentences that hold more than blanks, in order."""
     start = 0
-    for match in _END.finditer(text):
+    for match in END.finditer(text):
         end = match.end()
         if end - start < 2 and not text[start:end].strip():
             start = end

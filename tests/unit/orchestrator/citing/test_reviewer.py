@@ -198,7 +198,57 @@ async def test_by_setting_a_model_judges_what_nothing_else_decides():
 @pytest.mark.parametrize("step", [Turn("no JSON"), DependencyFailed("The model does not answer.")])
 async def test_a_judge_that_fails_blames_nobody(step):
     reviewer = EvidenceReviewer(judge=ModelJudge(ScriptedModel([step])), seconds=30)
-    assert list((await reviewed("The cat sat on the mat [1].", FOREIGN, reviewer=reviewer)).findings) == []
+    review = await reviewed("The cat sat on the mat [1].", FOREIGN, reviewer=reviewer)
+    assert list(review.findings) == []
+    assert [one.service for one in review.degraded] == ["citation_judge"]
+
+
+def judging_all(*steps, seconds=30, **model):
+    return EvidenceReviewer(judge=ModelJudge(ScriptedModel(steps, **model)), seconds=seconds, judges_all=True)
+
+
+async def test_a_judge_of_all_citations_finds_what_words_support():
+    answer = "Up to five days may be carried over [1]. They are used before 31 March [1]."
+    review = await reviewed(answer, HOLIDAYS, reviewer=judging_all(Turn('{"unsupported": [2]}')))
+    assert [(one.text, one.mark) for one in review.findings] == [("They are used before 31 March", 1)]
+    assert "1" in review.note
+
+
+async def test_a_judge_of_all_citations_clears_what_only_words_and_numbers_doubt():
+    answer = "Of the staff, 17 in 20 may carry days over [1]."
+    blamed = await reviewed(answer, HOLIDAYS)
+    assert blamed.findings
+    cleared = await reviewed(answer, HOLIDAYS, reviewer=judging_all(Turn('{"unsupported": []}')))
+    assert list(cleared.findings) == []
+    assert cleared.note == ""
+
+
+async def test_a_number_that_nothing_is_cited_for_is_not_cleared():
+    answer = "Five days may be carried over [1]. The fine is 83 EUR."
+    review = await reviewed(answer, HOLIDAYS, reviewer=judging_all(Turn('{"unsupported": []}')))
+    assert [one.text for one in review.findings] == ["83 EUR"]
+
+
+@pytest.mark.parametrize("step", [Turn("no JSON"), DependencyFailed("The model does not answer.")])
+async def test_where_a_judge_of_all_citations_fails_everything_else_holds_and_it_is_told(step):
+    answer = "Of the staff, 17 in 20 may carry days over [1]."
+    review = await reviewed(answer, HOLIDAYS, reviewer=judging_all(step))
+    assert [one.text for one in review.findings] == [one.text for one in (await reviewed(answer, HOLIDAYS)).findings]
+    assert [one.service for one in review.degraded] == ["citation_judge"]
+
+
+async def test_a_judge_that_takes_too_long_is_not_waited_for():
+    slow = judging_all(Turn('{"unsupported": [1]}'), seconds=0.05, delay_seconds=30)
+    review = await reviewed("Five days may be carried over [1].", HOLIDAYS, reviewer=slow)
+    assert list(review.findings) == []
+    assert [one.service for one in review.degraded] == ["citation_judge"]
+
+
+async def test_a_judge_of_all_citations_is_not_asked_where_nothing_is_cited():
+    model = ScriptedModel([])
+    reviewer = EvidenceReviewer(judge=ModelJudge(model), judges_all=True)
+    await reviewed("Five days may be carried over [7].", HOLIDAYS, reviewer=reviewer)
+    assert model.requests == []
 
 
 async def test_a_judge_is_not_asked_where_nothing_is_in_doubt():

@@ -1,0 +1,22 @@
+"""Names the detector that this is: whatever could change a verdict changes the name."""
+
+import hashlib
+import unicodedata
+from functools import lru_cache
+from importlib.resources import files
+
+_ENDINGS = (".py", ".yaml", ".json")
+
+
+@lru_cache(maxsize=1)
+def version() -> str:
+    """A digest of the detector's own code, expressions and weights, and of the tables of Unicode that it folds by."""
+    package = files("services.runtime.recognition.injections")
+    made_of = [one for one in package.iterdir() if one.name.endswith(_ENDINGS)]
+    made_of.append(files("services.runtime.recognition").joinpath("folding.py"))
+    digest = hashlib.sha256(unicodedata.unidata_version.encode())
+    for one in sorted(made_of, key=lambda one: one.name):
+        content = one.read_bytes()
+        digest.update(f"\0{one.name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:16]
