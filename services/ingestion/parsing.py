@@ -1,6 +1,7 @@
 """Has files parsed in processes that can be killed: a hostile file takes down nothing but its own."""
 
 import asyncio
+import errno
 import logging
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from services.runtime.sandbox import NoAnswer, Refused, Sandbox
 log = logging.getLogger(__name__)
 
 _LONGEST_NAME = 1024
+# Of the machine's making: the file is not to blame.
+_SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EAGAIN}
 
 
 class Parser:
@@ -44,7 +47,8 @@ class Parser:
     async def parse(self, path: Path, filename: str, content_type: str) -> Parsed:
         """Blocks of the file at `path`. Raises Unreadable with a reason for the person who sent it.
 
-        Raises DependencyFailed when the sandbox cannot be kept running: the file is not to blame.
+        Raises DependencyFailed when the sandbox cannot be kept running, or the machine is short of something: the file
+        is not to blame.
         """
         names = {"filename": filename[-_LONGEST_NAME:], "content_type": content_type[:_LONGEST_NAME]}
         try:
@@ -55,7 +59,9 @@ class Parser:
         except NoAnswer as error:
             raise Unreadable(self._reason(error)) from None
         except OSError as error:
-            log.warning("parsing failed", extra={"cause": type(error).__name__})
+            log.warning("parsing failed", extra={"cause": errno.errorcode.get(error.errno or 0, type(error).__name__)})
+            if error.errno in _SHORTAGES:
+                raise DependencyFailed("The service is short of files, memory or disk.", dependency="parsing") from None
             raise Unreadable("The file is damaged: reading it failed.") from None
         except DependencyFailed:
             raise DependencyFailed("The parsing server does not run.", dependency="parsing") from None

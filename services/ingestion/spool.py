@@ -85,7 +85,7 @@ class Spool:
                     if size > self._max_document_bytes:
                         raise TooLarge
                     digest.update(part)
-                    await asyncio.to_thread(file.write, part)
+                    await asyncio.to_thread(_write_all, file, part)
                     await self.check_room(len(part))
                 await asyncio.to_thread(_sync, file, path)
         except OSError as error:
@@ -125,6 +125,13 @@ def _size_bytes(folder: Path) -> int:
     return total
 
 
+def _write_all(file: FileIO, part: bytes) -> None:
+    """A disk on which there is room for the half of it takes that half, and says so only with the next one."""
+    left = memoryview(part)
+    while left:
+        left = left[file.write(left) :]
+
+
 def _sync(file: FileIO, path: Path) -> None:
     os.fsync(file.fileno())
     # The entries of new files and folders are data of the folders above.
@@ -157,7 +164,7 @@ class VectorFile:
                 file.write(_framed(mark))
 
     def append(self, records: Sequence[bytes]) -> None:
-        """Adds the vectors of the next chunks."""
+        """Adds the vectors of the next chunks. Where that fails, what is cut off is thrown away at the next opening."""
         with self._path.open("ab") as file:
             file.write(b"".join(map(_framed, records)))
         self.count += len(records)

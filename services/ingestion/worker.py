@@ -162,6 +162,11 @@ class Workers:
                 return
             case ServiceError():
                 reason = error.message
+            case OSError():
+                # A full disk or too few file descriptors; whatever is wrong with the file itself is Unreadable.
+                log.warning("short of disk or files", extra={"job_id": job.job_id, "cause": type(error).__name__})
+                await self._again(job, DependencyFailed("The service is short of disk or files.", dependency="disk"))
+                return
             case _:
                 log.error("unexpected error in a job", extra={"job_id": job.job_id}, exc_info=error)
                 reason = "Internal error; the log tells more."

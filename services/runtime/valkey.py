@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from redis.asyncio import BlockingConnectionPool, ConnectionPool
+from redis.asyncio import BlockingConnectionPool, Connection, ConnectionPool, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff
 from redis.exceptions import ConnectionError, ReadOnlyError
@@ -32,5 +32,29 @@ def connection_pool(
         **options,
     }
     if wait_seconds:
-        return BlockingConnectionPool.from_url(url, timeout=wait_seconds, **settings)  # pyright: ignore[reportUnknownMemberType]
-    return ConnectionPool.from_url(url, **settings)  # pyright: ignore[reportUnknownMemberType]
+        pool = BlockingConnectionPool.from_url(url, timeout=wait_seconds, **settings)  # pyright: ignore[reportUnknownMemberType]
+    else:
+        pool = ConnectionPool.from_url(url, **settings)  # pyright: ignore[reportUnknownMemberType]
+    pool.connection_class = _NOTICING.get(pool.connection_class, pool.connection_class)
+    return pool
+
+
+class _Noticing:
+    """For a connection that was reset while nobody used it: uvloop raises RuntimeError, asyncio's loop an OSError."""
+
+    async def send_packed_command(self, *arguments: Any, **options: Any) -> None:
+        try:
+            await super().send_packed_command(*arguments, **options)  # pyright: ignore
+        except RuntimeError as error:
+            raise ConnectionError("The connection was reset.") from error
+
+
+class _NoticingConnection(_Noticing, Connection):
+    pass
+
+
+class _NoticingSSLConnection(_Noticing, SSLConnection):
+    pass
+
+
+_NOTICING: dict[type, type] = {Connection: _NoticingConnection, SSLConnection: _NoticingSSLConnection}

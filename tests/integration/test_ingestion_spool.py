@@ -1,11 +1,13 @@
 """Files and vectors on a real disk, through crashes."""
 
 import os
+import resource
 import time
 
 import pytest
 
 from services.ingestion.spool import Spool, SpoolFull, TooLarge
+from services.runtime.errors import DependencyFailed
 
 
 async def parts(*contents):
@@ -26,6 +28,20 @@ async def test_a_file_that_is_too_large_leaves_nothing(tmp_path):
     with pytest.raises(TooLarge):
         await spool.put("job_1", parts(b"abc", b"def"))
     assert not list(tmp_path.iterdir())
+
+
+async def test_a_disk_with_room_for_a_part_only_takes_nothing(tmp_path):
+    """A write that fits by half writes that half, and complains of the next one."""
+    spool = Spool(tmp_path, 2**20, 2**24)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, before[1]))
+    try:
+        with pytest.raises(DependencyFailed):
+            await spool.put("job_1", parts(bytes(100_000), bytes(100_000)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
+    assert (await spool.put("job_1", parts(bytes(100_000), bytes(100_000)))).size_bytes == 200_000
 
 
 async def test_a_full_spool_refuses_until_there_is_room(tmp_path):

@@ -27,7 +27,7 @@ class Receipt:
 
     `taken` says how much of each limit, in their order, on `day` (days since 1970 by the store's clock); without it
     nothing was reserved, and what is spent is of today. `local`: counted by this process alone; then `owed` are the
-    limits that the store is to be told of later.
+    limits that the store is to be told of later, and `reserved` the tokens where nobody knows what was spent.
     """
 
     tenant: str
@@ -37,6 +37,7 @@ class Receipt:
     day: int | None = None
     local: bool = False
     owed: tuple[Limit, ...] = ()
+    reserved: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,12 +81,15 @@ class FallbackLimiter:
                 self._settle_later(Receipt(tenant, lease, leases), Spent())
         decision = await self._local.admit(tenant, self._shares(plan), lease, tokens, least)
         owed = tuple(limit for limit in plan if limit.kind == "daily_tokens")
-        return replace(decision, receipt=decision.receipt and replace(decision.receipt, local=True, owed=owed))
+        receipt = decision.receipt and replace(decision.receipt, local=True, owed=owed, reserved=tokens)
+        return replace(decision, receipt=receipt)
 
     async def settle(self, receipt: Receipt, spent: Spent) -> None:
         """As a limiter's, but raises nothing: what the store does not hear now it hears later."""
         if receipt.local:
             await self._local.settle(receipt, spent)
+            if spent.as_reserved:  # here, and not there
+                spent = Spent(receipt.reserved, receipt.reserved)
             # Another name: by its own, its lease may have to be given back, and both must be done.
             receipt = Receipt(receipt.tenant, f"{receipt.lease}:owed", receipt.owed)
             if not receipt.limits:

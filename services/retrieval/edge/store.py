@@ -14,7 +14,8 @@ import asyncio
 import contextlib
 import fcntl
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
+import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -43,7 +44,7 @@ from services.retrieval.store import (
     StoredChunk,
     TokenMatrix,
 )
-from services.runtime.errors import NotFound
+from services.runtime.errors import DependencyFailed, NotFound
 
 Result = TypeVar("Result")
 
@@ -103,7 +104,8 @@ class EdgeStore:
         return await asyncio.get_running_loop().run_in_executor(self._readers, work, *args)
 
     async def _write(self, work: Callable[..., Result], *args: Any) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._writer, work, *args)
+        with _told_when_full():
+            return await asyncio.get_running_loop().run_in_executor(self._writer, work, *args)
 
     async def search(self, reader: Reader, query: Query) -> list[Hit]:
         return await self._read(self._search, reader, query)
@@ -338,3 +340,20 @@ def _hit(found: Found) -> Hit:
     generation, offset, length = (found.payload[name] for name in ("generation", "token_offset", "token_bytes"))
     place = f"{generation}/{offset}/{length}" if length else ""
     return Hit(payload.chunk_of(found.payload), found.dense, found.sparse, place, found.vector)
+
+
+@contextlib.contextmanager
+def _told_when_full() -> Generator[None]:
+    """A full disk passes: whoever writes may try again. The registry is written first, so the engine is not reached."""
+    try:
+        yield
+    except OSError as error:
+        raise _unwritable() from error
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+            raise
+        raise _unwritable() from error
+
+
+def _unwritable() -> DependencyFailed:
+    return DependencyFailed("The folder of the vectors cannot be written.", dependency="vector_store")

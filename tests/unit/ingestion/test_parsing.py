@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import time
 from pathlib import Path
@@ -236,3 +237,29 @@ async def test_the_server_has_one_thread_and_no_grpc(run, tmp_path):
         server = psutil.Process(parser.server_id)
         assert server.num_threads() == 1
         assert not [one.path for one in server.memory_maps() if "grpc" in one.path or "numpy" in one.path]
+
+
+@contextlib.contextmanager
+def no_descriptor_left():
+    """Every one that this process may open is taken."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (psutil.Process().num_fds() + 50, before[1]))
+    taken = []
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def test_a_file_is_not_blamed_for_a_lack_of_file_descriptors(parser, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("write 5")
+    await parser.parse(path, "a.txt", "")
+    with no_descriptor_left(), pytest.raises(DependencyFailed):
+        await parser.parse(path, "a.txt", "")
+    await parser.parse(path, "a.txt", "")

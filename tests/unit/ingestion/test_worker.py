@@ -1,6 +1,8 @@
 """Workers see jobs to their end: cancelling against storing, outages of the job store, jobs that kill their worker."""
 
 import asyncio
+import errno
+import os
 from dataclasses import replace
 
 import pytest
@@ -200,3 +202,12 @@ async def test_what_is_still_to_be_done_is_told(house):
         while REGISTRY.get_sample_value("sabueso_ingestion_open_jobs") != 1:
             await asyncio.sleep(0.01)
     assert REGISTRY.get_sample_value("sabueso_ingestion_oldest_job_seconds") >= 0
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
+async def test_a_full_disk_or_a_lack_of_descriptors_is_waited_for_and_is_not_the_documents_fault(house, number):
+    house.pipeline.errors = [OSError(number, os.strerror(number))]
+    house.pipeline.may_embed.set()
+    house.pipeline.may_store.set()
+    job = await house.until(await house.add("1"), "READY", "FAILED")
+    assert (job.status, job.attempts) == ("READY", 2)

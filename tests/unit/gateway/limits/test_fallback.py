@@ -167,6 +167,17 @@ async def test_what_was_spent_meanwhile_is_charged_to_the_day_and_not_to_the_min
     assert await used(shared, plan) == [0, 350]
 
 
+async def test_what_was_reserved_meanwhile_is_charged_where_nobody_says_what_was_spent(parts):
+    limiter, shared, _ = parts
+    plan = (limit("tokens", 1_000), limit("daily_tokens", 10_000))
+    shared.there = False
+    decision = await limiter.admit("t", plan, "a", 21)
+    await limiter.settle(decision.receipt, Spent(as_reserved=True))
+    shared.there = True
+    await recovered(limiter)
+    assert await used(shared, plan) == [0, 21]
+
+
 async def test_a_question_whose_answer_got_lost_holds_nothing_in_the_end(parts):
     limiter, shared, _ = parts
     plan = (limit("concurrency", 1),)
