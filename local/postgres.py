@@ -69,7 +69,7 @@ def prepare(directory: Path, port: int) -> Cluster:
     if complete.exists() and secret.exists():
         return cluster
     shutil.rmtree(directory, ignore_errors=True)  # an initdb that was killed half-way
-    directory.mkdir(parents=True, mode=0o700)
+    directory.mkdir(parents=True, mode=0o700, exist_ok=True)  # a disk of its own can be emptied, not removed
     secret.touch(mode=0o600)
     secret.write_text(cluster.password)
     if cluster.user:

@@ -5,8 +5,8 @@ import os
 import secrets
 import shlex
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from demo import tenants
@@ -42,6 +42,8 @@ class Options:
     model_url: str = ""
     model_name: str = ""
     model_api_key: str = ""
+    # Ports of proxies that callers are given in place of a process' own: `make chaos` breaks what flows through them.
+    doors: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,12 @@ class Plan:
     metrics_ports: dict[str, int]
 
     def address(self, service: str) -> str:
-        """host:port of a gRPC service."""
+        """host:port at which a process listens."""
         return f"127.0.0.1:{self.ports[service]}"
+
+    def door(self, service: str) -> str:
+        """host:port at which the other processes find it."""
+        return f"127.0.0.1:{self.options.doors.get(service) or self.ports[service]}"
 
     @property
     def url(self) -> str:
@@ -115,7 +121,7 @@ def _services(plan: Plan, cluster: postgres.Cluster) -> list[tuple[str, dict[str
     if not plan.options.model_url:
         services.append(("understudy", own["understudy"]))
     for name, settings in services:
-        settings.update({f"{called.upper()}_ADDRESS": plan.address(called) for called in CALLS.get(name, ())})
+        settings.update({f"{called.upper()}_ADDRESS": plan.door(called) for called in CALLS.get(name, ())})
     # As in the image: what numpy computes here is small, and threads of its own only get in each other's way.
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return [(name, threads | {f"SABUESO_{k}": v for k, v in settings.items()}) for name, settings in services]
@@ -123,8 +129,9 @@ def _services(plan: Plan, cluster: postgres.Cluster) -> list[tuple[str, dict[str
 
 def _own_settings(plan: Plan, cluster: postgres.Cluster) -> dict[str, dict[str, str]]:
     options = plan.options
-    valkey_url = f"redis://127.0.0.1:{plan.ports['valkey']}"
-    model_url = options.model_url or f"http://127.0.0.1:{plan.ports['understudy']}/v1"
+    valkey_url = f"redis://{plan.door('valkey')}"
+    model_url = options.model_url or f"http://{plan.door('understudy')}/v1"
+    gateway_url = f"http://{plan.door('gateway')}" if "gateway" in options.doors else plan.url
     model_name = options.model_name or "meta-llama/Llama-3.1-70B-Instruct"
     tenants = {"TENANTS_DIR": str(HOME / "tenants")}
     fixture = f"127.0.0.1:{plan.ports['web_fixture']}"
@@ -137,14 +144,14 @@ def _own_settings(plan: Plan, cluster: postgres.Cluster) -> dict[str, dict[str, 
         "tool_cache": {"VALKEY_URL": valkey_url},
         "evaluation": {
             "GOLDEN_DIR": str(Path("demo/evals").resolve()),
-            "GATEWAY_URL": plan.url,
+            "GATEWAY_URL": gateway_url,
             "GATEWAY_KEYS_DIR": str(HOME / "gateway-keys"),
             "RUNS_DIR": str(HOME / "evals"),
-            "RESULTS_DSN": cluster.dsn(),
+            "RESULTS_DSN": behind(plan, cluster).dsn(),
         },
         "orchestrator": tenants
         | {
-            "MODEL_URL": f"{plan.url}/v1",
+            "MODEL_URL": f"{gateway_url}/v1",
             "MODEL_NAME": model_name,
             "VALKEY_URL": valkey_url,
             "SECRETS_DIR": str(HOME / "secrets"),
@@ -170,6 +177,11 @@ def _own_settings(plan: Plan, cluster: postgres.Cluster) -> dict[str, dict[str, 
             "MODEL_NAME": model_name,
         },
     }
+
+
+def behind(plan: Plan, cluster: postgres.Cluster) -> postgres.Cluster:
+    """The database as the services reach it."""
+    return replace(cluster, port=plan.options.doors.get("postgres", cluster.port))
 
 
 _SUPERVISOR = """\

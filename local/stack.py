@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -23,7 +24,8 @@ from local.supervisor import Supervisor
 from services.runtime.identity import Signer
 
 BIN = Path(sys.executable).parent
-_PER_SERVICE_TIMEOUT_SECONDS = 90
+# For all of them; SABUESO_UP_SECONDS=300 on a machine that is busy with other things.
+_START_SECONDS = float(os.environ.get("SABUESO_UP_SECONDS", "90"))
 _supervisor = Supervisor(HOME)
 _QUESTION = "¿Qué dice la política de viajes sobre el alojamiento?"
 
@@ -43,6 +45,7 @@ def main() -> None:
     up.add_argument("--profile", default="instant", choices=("instant", "h100-tp4", "h100-tp2"))
     up.add_argument("--model-url", default="")
     up.add_argument("--model-name", default="")
+    up.add_argument("--doors", type=json.loads, default={}, help="JSON: ports that callers of a process are given")
     commands.add_parser("down", help="stop everything")
     commands.add_parser("status", help="what runs")
     logs = commands.add_parser("logs", help="follow the log of one service, or of all")
@@ -53,7 +56,7 @@ def main() -> None:
             case "up":
                 options = Options(
                     arguments.port, arguments.host, arguments.profile, arguments.model_url, arguments.model_name,
-                    os.environ.get("MODEL_API_KEY", ""),
+                    os.environ.get("MODEL_API_KEY", ""), arguments.doors,
                 )  # fmt: skip
                 start(options, detach=arguments.detach)
             case "down":
@@ -98,12 +101,12 @@ async def _bring_up(plan: Plan, cluster: postgres.Cluster) -> None:
     keys = programs.keys()
     signer = Signer(programs.identity_secret())
     await loading.wait_for_postgres(cluster, _raise_if_fatal)
-    await loading.load_databases(cluster, HOME, keys)
+    await loading.load_databases(programs.behind(plan, cluster), HOME, keys)
     addresses = {name: plan.address(name) for name in GRPC_SERVICES}
     urls = {"gateway": f"{plan.url}/readyz"}
     if not plan.options.model_url:
         urls["understudy"] = f"http://{plan.address('understudy')}/health"
-    await loading.wait_for_services(addresses, urls, _PER_SERVICE_TIMEOUT_SECONDS, _raise_if_fatal)
+    await loading.wait_for_services(addresses, urls, _START_SECONDS, _raise_if_fatal)
     _write_env(plan, keys, cluster)
     await loading.load_documents(addresses, signer, HOME)
 

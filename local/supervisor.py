@@ -74,6 +74,9 @@ class Supervisor:
 
     def _ask(self, question: Callable[[Any], Any]) -> Any:
         transport = SupervisorTransport(None, None, f"unix://{self._home}/s.sock")
-        with contextlib.suppress(OSError, http.client.HTTPException, xmlrpc.client.Error):
+        with (
+            contextlib.suppress(OSError, http.client.HTTPException, xmlrpc.client.Error),
+            contextlib.closing(transport),
+        ):
             return question(xmlrpc.client.ServerProxy("http://127.0.0.1", transport).supervisor)
         return None
