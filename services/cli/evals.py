@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from services.cli import evals_sets
+from services.cli import evals_sets, evals_tools
 from services.cli.config import Settings
 from services.cli.console import Json, complaints, fail, out, print_json
 from services.cli.evals_shown import compared_facts, facts, lost, show, show_compared
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from services.evaluation.runs.variant import Variant
 
 app = typer.Typer(no_args_is_help=True, help="Evaluate: golden sets, runs, reports, the gate.")
-app.registered_commands += evals_sets.app.registered_commands
+app.registered_commands += [*evals_sets.app.registered_commands, *evals_tools.app.registered_commands]
 
 Set = Annotated[Path, typer.Argument(metavar="SET", help="Folder of the golden set.")]
 RunOf = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]

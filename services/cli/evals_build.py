@@ -14,8 +14,8 @@ from rich.markdown import Markdown
 from rich.progress import Progress
 
 from services.cli.client import Client
-from services.cli.config import Settings
 from services.cli.console import complaints, connect, fail, out
+from services.cli.evals_model import embedder_of, model_of
 
 if TYPE_CHECKING:
     from services.evaluation.golden.building.build import Built, Plan
@@ -34,6 +34,11 @@ def build(
     model: Annotated[str, typer.Option(help="Model that writes; default: the gateway's first.")] = "",
     model_url: Annotated[str, typer.Option(help="OpenAI-compatible URL; default: the gateway's.")] = "",
     model_key: Annotated[str, typer.Option(envvar="SABUESO_EVALS_MODEL_KEY", help="Key for --model-url.")] = "",
+    embedding_url: Annotated[
+        str,
+        typer.Option(help="Embeds questions, to find the same in other words; default: the gateway's, if it is used."),
+    ] = "",
+    embedding_model: Annotated[str, typer.Option(help="Of --embedding-url.")] = "",
     chunks: Annotated[int, typer.Option(min=1, help="Passages to write from.")] = 60,
     per_chunk: Annotated[int, typer.Option(min=1, max=5, help="Questions of each, at most.")] = 2,
     dev_share: Annotated[float, typer.Option(min=0, max=1, help="Of the items that are for development.")] = 0.5,
@@ -61,9 +66,15 @@ def build(
     found = _from_folder(texts, language) if texts else _from_gateway(collection)
     if not found:
         fail("There are no passages to write from.")
-    url, key, model = _model(model_url, model_key, model)
+    url, key, model = model_of(model_url, model_key, model)
     about = _about(name or out_folder.resolve().name.lower(), licence, model, found)
-    _build(out_folder, found, plan, Server(url, key, model, max_calls), about, review_share)
+    if embedding_url and not embedding_model:
+        fail("--embedding-url needs an --embedding-model.")
+    uses_gateway = not (texts and model_url)
+    server = Server(url, key, model, max_calls)
+    # One key for what is not the gateway: few have two.
+    meaning = Meaning(uses_gateway, embedding_url, embedding_model, model_key)
+    _build(out_folder, found, plan, server, about, review_share, meaning)
 
 
 @dataclass(frozen=True)
@@ -76,8 +87,24 @@ class Server:
     max_calls: int
 
 
+@dataclass(frozen=True)
+class Meaning:
+    """What embeds questions; see `embedder_of`."""
+
+    gateway: bool
+    url: str
+    model: str
+    key: str
+
+
 def _build(
-    folder: Path, chunks: "list[Chunk]", plan: "Plan", server: Server, about: "About", review_share: float
+    folder: Path,
+    chunks: "list[Chunk]",
+    plan: "Plan",
+    server: Server,
+    about: "About",
+    review_share: float,
+    meaning: Meaning,
 ) -> None:
     from services.evaluation.golden.building.journal import BrokenJournal, Journal
     from services.evaluation.golden.building.publish import JOURNAL, Taken, check_free, publish
@@ -86,7 +113,7 @@ def _build(
     try:
         check_free(folder)
         with Journal(folder / JOURNAL) as journal, Progress(console=complaints, transient=True) as bar:
-            built = asyncio.run(_written(chunks, plan, server, journal, bar))
+            built = asyncio.run(_written(chunks, plan, server, journal, bar, meaning))
         report = publish(folder, about, built, review_share=review_share, seed=plan.seed)
     except KeyboardInterrupt:
         complaints.print("Stopped. Nothing that was done is lost; the same command goes on.")
@@ -98,10 +125,13 @@ def _build(
         raise typer.Exit(2)
 
 
-async def _written(chunks: "list[Chunk]", plan: "Plan", server: Server, journal: "Journal", bar: Progress) -> "Built":
+async def _written(
+    chunks: "list[Chunk]", plan: "Plan", server: Server, journal: "Journal", bar: Progress, meaning: Meaning
+) -> "Built":
     from services.evaluation.golden import building
     from services.evaluation.golden.building.author import Author
     from services.evaluation.golden.building.build import build
+    from services.evaluation.golden.building.duplicates import Duplicates
     from services.evaluation.judge.budget import Budget
     from services.evaluation.judge.openai_judge import OpenAIJudge
     from services.evaluation.judge.prompts import Prompts
@@ -113,14 +143,16 @@ async def _written(chunks: "list[Chunk]", plan: "Plan", server: Server, journal:
     )
     task = bar.add_task("writing", total=None)
     try:
-        return await build(
-            chunks,
-            lambda corpus: Author(writer, writer, corpus),
-            plan,
-            journal,
-            f"{server.model}, prompts {prompts.set_version}",
-            lambda done, total: bar.update(task, completed=done, total=total),
-        )
+        async with embedder_of(**vars(meaning)) as embedder:
+            return await build(
+                chunks,
+                lambda corpus: Author(writer, writer, corpus),
+                plan,
+                journal,
+                f"{server.model}, prompts {prompts.set_version}",
+                lambda done, total: bar.update(task, completed=done, total=total),
+                Duplicates(embedder),
+            )
     finally:
         await writer.close()
 
@@ -162,19 +194,3 @@ def _passages(client: Client, document_id: str) -> Iterator[dict[str, Any]]:
         page = client.call("GET", f"/documents/{quote(document_id, safe='')}/chunks", params={"after": after})
         yield from page["data"]
         after = page["after"] if page["has_more"] else None
-
-
-def _model(url: str, key: str, name: str) -> tuple[str, str, str]:
-    """Where to ask, with which key, and for which model. The gateway's own agent is none."""
-    if url:
-        if not name:
-            fail("--model-url needs a --model.")
-        return url, key or "none", name
-    settings = Settings()
-    if not name:
-        with connect() as client:
-            names = [one["id"] for one in client.call("GET", "/models")["data"] if one["id"] != "sabueso"]
-        if not names:
-            fail("The gateway offers no model to write with; name one with --model.")
-        name = names[0]
-    return f"{settings.url.rstrip('/')}/v1", settings.api_key.get_secret_value(), name

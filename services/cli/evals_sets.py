@@ -4,125 +4,28 @@ What figures rest on: whether a judge is fair, and what live traffic is compared
 """
 
 import asyncio
-import getpass
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Group
 from rich.markdown import Markdown
-from rich.panel import Panel
 from rich.table import Table
-from rich.text import Text
 
 from services.cli.console import Json, complaints, fail, out, print_json
 from services.cli.evals_build import build
+from services.cli.evals_review import review
 
 if TYPE_CHECKING:
-    from services.evaluation.golden.item import Item
-    from services.evaluation.golden.review import Review
     from services.evaluation.judge.language_bias import LanguageBias
     from services.evaluation.online.references import Kept
 
 app = typer.Typer(no_args_is_help=True, help="Golden sets: questions with right answers, to evaluate with.")
 app.command()(build)
+app.command()(review)
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the set.")]
-Reviewer = Annotated[str, typer.Option(help="Who you are; noted with each verdict.")]
-
-
-@app.command()
-def review(
-    folder: Folder,
-    reviewer: Reviewer = "",
-    draw: Annotated[float, typer.Option(min=0, max=1, help="First draw this share of the development half.")] = 0,
-    accept: Annotated[str, typer.Option(metavar="ID", help="Accept an item, without asking.")] = "",
-    reject: Annotated[str, typer.Option(metavar="ID", help="Reject an item, without asking; needs --why.")] = "",
-    why: Annotated[str, typer.Option(help="Reason of --reject.")] = "",
-    as_json: Json = False,
-) -> None:
-    """Look at the items that were drawn: accept, edit, or reject each with a reason.
-
-    Every verdict is written at once, so stopping loses nothing. With --json the open items are printed instead.
-    """
-    from services.evaluation.golden import sets
-    from services.evaluation.golden.building.sampling import for_review
-    from services.evaluation.golden.review import Review, ReviewRefused
-    from services.evaluation.golden.sets import BrokenSet
-
-    try:
-        queue = Review(folder)
-        if draw:
-            queue.draw(for_review(sets.read(folder).items, draw, queue.about.version))
-        if accept:
-            queue.accept(accept, reviewer)
-        if reject:
-            queue.reject(reject, reviewer, why)
-        if as_json:
-            return print_json(_queue(queue))
-        if not (accept or reject):
-            _ask_all(queue, reviewer or getpass.getuser())
-        _say_queue(queue)
-    except (BrokenSet, ReviewRefused, OSError) as error:
-        fail(str(error))
-    return None
-
-
-def _queue(queue: "Review") -> dict[str, Any]:
-    drawn = queue.drawn()
-    items = [
-        {
-            "id": item.id,
-            "question": item.question,
-            "reference": item.reference,
-            "language": item.language,
-            "stratum": item.stratum.value,
-            "sources": list(item.sources),
-            "passages": passages,
-        }
-        for item, passages in queue.open_items()
-    ]
-    verdicts = [one.model_dump(exclude={"passages"}) for one in drawn if one.verdict != "open"]
-    return {"set": queue.about.name, "open": items, "verdicts": verdicts}
-
-
-def _ask_all(queue: "Review", reviewer: str) -> None:
-    found = queue.open_items()
-    for number, (item, passages) in enumerate(found, 1):
-        out.print(_panel(item, passages, f"{number} of {len(found)}"))
-        match typer.prompt("[a]ccept, [e]dit, [r]eject, [s]kip, [q]uit", default="s").strip().lower()[:1]:
-            case "a":
-                queue.accept(item.id, reviewer)
-            case "e":
-                question = typer.prompt("Question", default=item.question)
-                reference = typer.prompt("Right answer", default=item.reference or "") or None
-                queue.edit(item.id, reviewer, question=question, reference=reference)
-            case "r":
-                queue.reject(item.id, reviewer, typer.prompt("Why"))
-            case "q":
-                return
-            case _:
-                pass
-
-
-def _panel(item: "Item", passages: list[str], place: str) -> Panel:
-    parts = [
-        Text(item.question, style="bold"),
-        Text(""),
-        Text(item.reference if item.reference is not None else "(right is a refusal)", style="green"),
-    ]
-    for passage in passages:
-        parts += [Text(""), Text(passage.strip(), style="dim")]
-    sources = ", ".join(item.sources or item.made_from) or "no source"
-    return Panel(Group(*parts), title=f"{place} · {item.stratum.value} · {item.language}", subtitle=sources)
-
-
-def _say_queue(queue: "Review") -> None:
-    verdicts = [one.verdict for one in queue.drawn()]
-    told = ", ".join(f"{verdicts.count(one)} {one}" for one in ("open", "accepted", "edited", "rejected"))
-    out.print(f"{queue.about.name}: {told}.")
 
 
 @app.command()

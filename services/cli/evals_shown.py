@@ -23,11 +23,13 @@ def show(finished: "Finished") -> None:
     table = Table(Column("metric", no_wrap=True), Column("bound", no_wrap=True), *variants, box=None)
     for metric in finished.summary.metrics:
         cells = [one.means.get(metric) for one in finished.summary.variants]
-        shown = ["" if one is None or one.mean is None else f"{one.mean:.3f}" for one in cells]
+        shown = ["" if one is None else "–" if one.mean is None else f"{one.mean:.3f}" for one in cells]
         table.add_row(metric, BOUNDS[metric].text if metric in BOUNDS else "", *shown)
+    reviewed = sum(bool(item.reviewer) for item in finished.items)
     answered = [f"{one.answered_count}/{one.asked_count}" for one in finished.summary.variants]
     table.add_row("answered", "", *answered)
     out.print(table)
+    out.print(f"reviewed by a person: {reviewed} of {len(finished.items)} questions")
     not_measured: Any = finished.folder.manifest.scoring.get("not_measured") or {}
     if not_measured:
         out.print(f"not measured: {', '.join(f'{name} ({why})' for name, why in not_measured.items())}", soft_wrap=True)
@@ -64,7 +66,9 @@ def facts(finished: "Finished") -> dict[str, Any]:
         for one in finished.summary.variants
     ]
     kept = {"plan": dict(manifest.plan), "facts": dict(manifest.facts), "scoring": dict(manifest.scoring)}
-    return {"run_id": manifest.run_id, "folder": str(finished.folder.path), **kept, "variants": variants}
+    items = {"count": len(finished.items), "reviewed": sum(bool(item.reviewer) for item in finished.items)}
+    own = {"run_id": manifest.run_id, "folder": str(finished.folder.path), "questions": items}
+    return {**own, **kept, "variants": variants}
 
 
 def compared_facts(one: "Compared", half: str) -> dict[str, Any]:

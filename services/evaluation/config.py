@@ -25,6 +25,12 @@ class Settings(ServerSettings, OnlineSettings):  # pyright: ignore[reportIncompa
         default=SecretStr("memory:"),
         description="PostgreSQL that keeps results, `postgresql://…`. `memory:` keeps them in this process only.",
     )
+    run_gauge_tenants: str = Field(
+        default="",
+        pattern=r"^([a-z0-9][a-z0-9_-]*( *, *[a-z0-9][a-z0-9_-]*){0,49})?$",
+        description="Tenants, at most 50, with commas between, of whose runs Prometheus is told with their name as the "
+        "label `tenant`; of all others that label is empty.",
+    )
     evaluation_concurrency: int = Field(default=4, ge=1, le=64, description="Questions of a run asked at a time.")
     max_waiting_runs: int = Field(default=4, ge=0, le=100, description="Runs of a tenant that wait; more are refused.")
     max_run_seconds: float = Field(

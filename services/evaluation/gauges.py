@@ -1,6 +1,6 @@
 """The newest run of each golden set, for Prometheus. Labels are bounded: further sets and variants are `other`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.registry import REGISTRY
@@ -27,29 +27,36 @@ _NAMES = {
 }
 OTHER = "other"
 _MOST_SETS, _MOST_VARIANTS = 20, 12
-_LABELS = ("golden_set", "variant", "language")
+_OF_RUN = ("golden_set", "tenant")
+_LABELS = (*_OF_RUN, "variant", "language")
+_Shown = set[tuple[str, tuple[str, str, str, str]]]
 
 
 class RunGauges:
-    """Shows the newest runs. The tenant is no label: the names of sets tell them apart."""
+    """Shows the newest runs. Of tenants who opted in the label `tenant` is their name; of all others it is empty.
 
-    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+    An empty label is none to Prometheus: what does not ask for tenants reads the same series as ever.
+    """
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY, tenants: Collection[str] = ()) -> None:
+        """`tenants`: those who opted in."""
+        self._named = frozenset(tenants)
         self._scores = {key: Gauge(name, text, _LABELS, registry=registry) for key, (name, text) in _NAMES.items()}
         self._coverage = Gauge(
-            "rag_answer_coverage", "Questions of the newest run that were answered.", ("golden_set",), registry=registry
+            "rag_answer_coverage", "Questions of the newest run that were answered.", _OF_RUN, registry=registry
         )
         self._last = Gauge(
             "rag_last_run_timestamp_seconds",
             "Start of the newest run that has ended.",
-            ("golden_set",),
+            _OF_RUN,
             registry=registry,
         )
         self._failed = Gauge(
-            "rag_last_run_failed", "1 where the newest run that is over failed.", ("golden_set",), registry=registry
+            "rag_last_run_failed", "1 where the newest run that is over failed.", _OF_RUN, registry=registry
         )
         self._known: dict[str, list[str]] = {}
         # What the newest run of a tenant's set shows: metric with its labels.
-        self._shown: dict[tuple[str, str], set[tuple[str, tuple[str, str, str]]]] = {}
+        self._shown: dict[tuple[str, str], _Shown] = {}
 
     def show(self, run: Run, measurements: Sequence[Measurement]) -> None:
         """Takes a run that is over.
@@ -58,21 +65,24 @@ class RunGauges:
         nothing is told, or alarmed about, that the newest run did not measure.
         """
         name = self._bounded("sets", run.golden_set, _MOST_SETS)
-        self._last.labels(name).set(run.created_at.timestamp())
-        self._failed.labels(name).set(run.status is RunStatus.FAILED)
+        of_run = name, run.tenant if run.tenant in self._named else ""
+        self._last.labels(*of_run).set(run.created_at.timestamp())
+        self._failed.labels(*of_run).set(run.status is RunStatus.FAILED)
         if run.status is not RunStatus.DONE:
             return
         if run.wanted_count:
-            self._coverage.labels(name).set(run.done_count / run.wanted_count)
-        shown: set[tuple[str, tuple[str, str, str]]] = set()
+            self._coverage.labels(*of_run).set(run.done_count / run.wanted_count)
+        shown: _Shown = set()
         for one in measurements:
             if one.stratum == ALL and one.mean is not None and one.metric in self._scores:
                 variant = self._bounded("variants", one.variant, _MOST_VARIANTS)
-                self._scores[one.metric].labels(name, variant, one.language).set(one.mean)
-                shown.add((one.metric, (name, variant, one.language)))
-        for metric, labels in self._shown.get((run.tenant, name), set()) - shown:
-            self._scores[metric].remove(*labels)
+                self._scores[one.metric].labels(*of_run, variant, one.language).set(one.mean)
+                shown.add((one.metric, (*of_run, variant, one.language)))
+        before = self._shown.get((run.tenant, name), set())
         self._shown[run.tenant, name] = shown
+        # Sets of two tenants without names of their own may be called the same.
+        for metric, labels in before - {each for all_of in self._shown.values() for each in all_of}:
+            self._scores[metric].remove(*labels)
 
     def _bounded(self, kind: str, name: str, most: int) -> str:
         known = self._known.setdefault(kind, [])

@@ -88,7 +88,8 @@ def build(settings: Settings, gauges: RunGauges | None = None) -> server.Served:
     """The servicer with its store, its queue, and what measures live traffic."""
     dsn = settings.results_dsn.get_secret_value()
     store: RunStore = MemoryRunStore() if dsn == _MEMORY else PostgresRunStore(dsn)
-    watch = Watch(store, gauges or RunGauges())
+    tenants = [name.strip() for name in settings.run_gauge_tenants.split(",") if name.strip()]
+    watch = Watch(store, gauges or RunGauges(tenants=tenants))
     runs = BackgroundRuns(
         settings.golden_dir,
         settings.runs_dir,

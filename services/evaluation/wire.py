@@ -21,7 +21,7 @@ _STATUSES: Mapping[RunStatus, "pb.RunStatus.ValueType"] = {
 
 
 def run_message(run: Run, measurements: Sequence[Measurement] = ()) -> pb.Run:
-    """A run. A mean that there is none of is told by its counts."""
+    """A run. Where nothing is scored a measurement has no estimate."""
     created = Timestamp()
     created.FromDatetime(run.created_at)
     return pb.Run(
@@ -51,6 +51,9 @@ def _value(text: str) -> Any:
 
 
 def _measurement(one: Measurement) -> pb.Measurement:
+    estimate = None
+    if one.mean is not None and one.low is not None and one.high is not None:
+        estimate = pb.Estimate(mean=one.mean, low=one.low, high=one.high)
     return pb.Measurement(
         metric=one.metric,
         mean=one.mean or 0.0,
@@ -61,4 +64,5 @@ def _measurement(one: Measurement) -> pb.Measurement:
         language=one.language,
         low=one.low or 0.0,
         high=one.high or 0.0,
+        estimate=estimate,
     )

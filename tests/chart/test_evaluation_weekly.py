@@ -51,6 +51,19 @@ def test_it_runs_weekly_one_at_a_time_and_comes_to_an_end(manifests):
     assert job["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] == 14400
 
 
+def test_what_was_measured_with_gaps_is_not_run_again_and_a_drained_node_costs_no_attempt(manifests):
+    job, pod = pod_of(manifests)
+    spec = job["spec"]["jobTemplate"]["spec"]
+    gaps, drained = spec["podFailurePolicy"]["rules"]
+    (container,) = pod["containers"]
+    assert gaps["action"] == "FailJob"
+    assert gaps["onExitCodes"] == {"containerName": container["name"], "operator": "In", "values": [2]}
+    assert drained == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    # The API takes such a policy with this alone.
+    assert pod["restartPolicy"] == "Never"
+    assert spec["backoffLimit"] == 2
+
+
 def test_it_yields_to_whatever_answers_people(manifests):
     _, pod = pod_of(manifests)
     (priority,) = of_kind(manifests, "PriorityClass").values()
@@ -141,7 +154,14 @@ def test_without_a_judge_its_variables_are_not_there():
 
 
 @pytest.mark.parametrize(
-    ("statuses", "expected"), [({}, 0), ({"demo": 2}, 2), ({"demo-tools": 1}, 1), ({"demo": 1, "demo-tools": 2}, 2)]
+    ("statuses", "expected"),
+    [
+        ({}, 0),
+        ({"demo": 2}, 2),
+        ({"demo-tools": 1}, 1),
+        ({"demo": 1, "demo-tools": 2}, 1),
+        ({"demo": 2, "demo-tools": 1}, 1),
+    ],
 )
 def test_the_script_runs_every_set_and_fails_when_one_failed(manifests, tmp_path, statuses, expected):
     """The script itself, with a `python` in its place that notes how it was called."""

@@ -208,7 +208,12 @@ def test_passages_and_model_come_from_the_gateway_unless_others_are_named(tmp_pa
 
 def test_review_accepts_edits_and_rejects_on_the_terminal(folder, texts):
     queue = [one["id"] for one in json.loads(evals("review", folder, "--json").stdout)["open"]]
-    keys = "a\ne\nBetter?\nYes.\nr\ntrivial\ns\nq\n"
+    short = CliRunner().invoke(app, ["review", str(folder), "--limit", "1"], input="x\ns\n")
+    # Two questions about the only item: `x` means nothing.
+    assert (short.exit_code, short.output.count("Verdict"), len(queue) > 1) == (0, 2, True)
+    none = CliRunner().invoke(app, ["review", str(folder), "--language", "pt"])
+    assert (none.exit_code, f"{len(queue)} open" in none.output) == (0, True)
+    keys = "m\na\ne\nBetter?\nYes.\nr\ntrivial\ns\nq\n"
     done = CliRunner().invoke(app, ["review", str(folder), "--reviewer", "Ana"], input=keys)
     assert done.exit_code == 0, done.output
     assert "1 accepted, 1 edited, 1 rejected" in done.output

@@ -91,11 +91,13 @@ async def test_a_run_is_made_behind_the_call_measured_reported_and_shown_to_prom
     found = {(one.variant, one.metric, one.stratum, one.language): one for one in run.measurements}
     assert found["rag", "tool_selection_accuracy", "all", "all"].mean == 1
     assert found["constant answer", "refusal_accuracy", "all", "es"].scored_count == 1
+    assert {one.HasField("estimate") == bool(one.scored_count) for one in run.measurements} == {True}
     assert (service.runs / "acme" / made.run_id / "report.html").exists()
-    labels = {"golden_set": "small", "variant": "rag", "language": "all"}
+    # The tenant has not opted in.
+    labels = {"golden_set": "small", "tenant": "", "variant": "rag", "language": "all"}
     assert service.registry.get_sample_value("tool_selection_accuracy", labels) == 1
-    assert service.registry.get_sample_value("rag_answer_coverage", {"golden_set": "small"}) == 1
-    assert service.registry.get_sample_value("rag_last_run_failed", {"golden_set": "small"}) == 0
+    assert service.registry.get_sample_value("rag_answer_coverage", {"golden_set": "small", "tenant": ""}) == 1
+    assert service.registry.get_sample_value("rag_last_run_failed", {"golden_set": "small", "tenant": ""}) == 0
 
 
 async def test_noise_is_mixed_in_for_whoever_wants_to_know_what_it_does(service):

@@ -1,5 +1,6 @@
 """Equivalent statements on a real PostgreSQL, as the demo company's reader, and calls judged by them."""
 
+import asyncio
 from pathlib import Path
 
 import asyncpg
@@ -14,6 +15,7 @@ from services.evaluation.tools.accuracy import Share, measure
 from services.evaluation.tools.assignment import Assigner
 from services.evaluation.tools.postgres import connected
 from services.evaluation.tools.statements import StatementFailed, equivalent
+from services.runtime.errors import DependencyFailed
 
 COUNT_2024 = "SELECT count(*) FROM contracts WHERE signed_on >= '2024-01-01' AND signed_on < '2025-01-01'"
 
@@ -158,3 +160,51 @@ async def test_the_values_of_a_call_go_into_its_statement(executes):
         call = Call("sql_query", {"query": statement, "params": params})
         found = await measure([item], {"a": Answered("?", "", "en", calls=(call,))}, Assigner(executes=executes))
         assert found.calls == Share(right, 1)
+
+
+async def killed(server, name):
+    """Ends the connections of that role, as a server does that is stopped."""
+    connection = await asyncpg.connect(server.dsn())
+    try:
+        await connection.fetch("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", name)
+    finally:
+        await connection.close()
+
+
+async def test_a_connection_that_is_lost_between_statements_is_made_again(executes, postgres_server):
+    name = (await executes.rows("SELECT current_user::text", [])).rows[0][0]
+    await killed(postgres_server, name)
+    assert (await executes.rows("SELECT current_user::text", [])).rows == [(name,)]
+
+
+async def test_a_statement_whose_connection_is_lost_meanwhile_is_put_again_and_not_judged(executes, postgres_server):
+    name = (await executes.rows("SELECT current_user::text", [])).rows[0][0]
+    asking = asyncio.create_task(equivalent(executes, "SELECT 1", [], "SELECT 1 FROM pg_sleep(2)", []))
+    async with asyncio.timeout(60):
+        connection = await asyncpg.connect(postgres_server.dsn())
+        asleep = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND wait_event = 'PgSleep'"
+        while not await connection.fetchval(asleep, name):
+            await asyncio.sleep(0.05)
+        await connection.close()
+        await killed(postgres_server, name)
+        assert await asking
+
+
+async def test_a_statement_that_ends_its_own_connection_each_time_has_failed(executes):
+    with pytest.raises(StatementFailed, match="ends its connection"):
+        await executes.rows("SELECT pg_terminate_backend(pg_backend_pid())", [])
+    assert (await executes.rows("SELECT 1", [])).rows == [(1,)]
+
+
+async def test_a_database_that_does_not_come_back_is_a_lost_dependency_and_no_wrong_statement(dsn, postgres_server):
+    async with connected(dsn, patience_seconds=0.2) as executes:
+        name = (await executes.rows("SELECT current_user::text", [])).rows[0][0]
+        owner = await asyncpg.connect(postgres_server.dsn())
+        try:
+            await owner.execute(f'ALTER ROLE "{name}" NOLOGIN')
+            await killed(postgres_server, name)
+            with pytest.raises(DependencyFailed, match="lost"):
+                await equivalent(executes, "SELECT 1", [], "SELECT 1", [])
+        finally:
+            await owner.execute(f'ALTER ROLE "{name}" LOGIN')
+            await owner.close()

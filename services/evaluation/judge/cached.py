@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from services.evaluation.answered import Json
 from services.evaluation.judge.judge import Check, Judge, Usage, no_complaint
+from services.evaluation.judge.prompts import REPEAT
 from services.evaluation.retrieval.vector_cache import VectorCache
 
 _KEPT_ANSWERS = 10_000
@@ -72,7 +73,8 @@ class DiskCache:
 class CachedJudge:
     """A judge that is asked the same only once, also when it is asked at the same time.
 
-    Answers of another model, another prompt, other facts or another schema are others. Failures are not kept.
+    Answers of another server or model, another prompt (also that of asking once more), other facts or another schema
+    are others. Failures are not kept.
     """
 
     def __init__(self, judge: Judge, cache: AnswerCache, tasks: Collection[str] | None = None) -> None:
@@ -87,6 +89,11 @@ class CachedJudge:
     def name(self) -> str:
         """See Judge."""
         return self._judge.name
+
+    @property
+    def url(self) -> str:
+        """See Judge."""
+        return self._judge.url
 
     @property
     def usage(self) -> Usage:
@@ -118,5 +125,6 @@ class CachedJudge:
             return answer
 
     def _key(self, task: str, language: str, facts: Mapping[str, Json], schema: Mapping[str, Json]) -> str:
-        parts = [self.name, task, self.prompt_version(task, language), facts, schema]
+        versions = [self.prompt_version(one, language) for one in (task, REPEAT)]
+        parts = [self.url, self.name, task, versions, facts, schema]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

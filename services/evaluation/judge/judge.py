@@ -44,6 +44,11 @@ class Judge(Protocol):
         ...
 
     @property
+    def url(self) -> str:
+        """Where it is asked; empty: in this process. What is called the same elsewhere may be another model."""
+        ...
+
+    @property
     def usage(self) -> Usage:
         """Counts so far."""
         ...

@@ -51,6 +51,11 @@ class LexicalJudge:
         return NAME
 
     @property
+    def url(self) -> str:
+        """See Judge."""
+        return ""
+
+    @property
     def usage(self) -> Usage:
         """See Judge."""
         return self._usage

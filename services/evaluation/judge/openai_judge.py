@@ -41,6 +41,7 @@ class OpenAIJudge:
         `retries`: of what failed on the way (no connection, 408, 409, 429, 5xx), by the client library.
         """
         self._name = name
+        self._url = base_url.rstrip("/")
         self._prompts = prompts
         self._budget = budget or Budget()
         self._max_tokens = max_tokens
@@ -57,6 +58,11 @@ class OpenAIJudge:
     def name(self) -> str:
         """See Judge."""
         return self._name
+
+    @property
+    def url(self) -> str:
+        """See Judge."""
+        return self._url
 
     @property
     def usage(self) -> Usage:

@@ -51,6 +51,11 @@ class ScriptedJudge:
         return "scripted"
 
     @property
+    def url(self) -> str:
+        """See Judge."""
+        return ""
+
+    @property
     def usage(self) -> Usage:
         """See Judge. Tokens are not counted."""
         return self._usage

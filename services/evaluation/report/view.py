@@ -192,6 +192,7 @@ def _facts(run: Finished) -> dict[str, str]:
     manifest, plan = run.folder.manifest, run.plan
     facts: dict[str, str] = {
         "set": f"{plan['golden_set']} version {plan['version']}, {plan['half']} half, {len(run.items)} questions",
+        "reviewed": f"{_reviewed(run)} of {len(run.items)} questions by a person",
         "asked on": manifest.created_at,
         "judge": run.judge or "none",
     }
@@ -204,8 +205,17 @@ def _facts(run: Finished) -> dict[str, str]:
     return facts
 
 
+def _reviewed(run: Finished) -> int:
+    return sum(bool(item.reviewer) for item in run.items)
+
+
 def _notes(run: Finished) -> list[str]:
     notes: list[str] = []
+    if (left := len(run.items) - _reviewed(run)) > 0:
+        notes.append(
+            f"Nobody has reviewed {left} of the {len(run.items)} questions: where a figure is low, a question may be "
+            "wrong, and not the answer."
+        )
     if run.judge in STAND_INS:
         notes.append(
             f"The judge is {run.judge}: a program that compares words, not a model. Its figures show that the path "

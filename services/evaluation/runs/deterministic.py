@@ -134,7 +134,7 @@ def tool_scores(judged: Judged) -> list[Score]:
     if not item.calls:
         if item.stratum is not Stratum.NO_TOOL:
             return []
-        return [Score(NO_TOOL, float(judged.answered and not judged.calls), details=_called(judged))]
+        return [Score(NO_TOOL, float(judged.none_called), details=_called(judged))]
     scores = [Score(TOOLS, float(judged.tools_right), details=_called(judged))]
     verdicts = [pair.arguments.all_right for pair in judged.assigned.pairs]
     whole = len(verdicts) - verdicts.count(None) + len(judged.assigned.missed)

@@ -11,7 +11,7 @@ from importlib import metadata
 from services.evaluation.answered import Json
 
 # Options whose values are nobody's business.
-_SECRET = frozenset({"--judge-key", "--judge-cache", "--store", "--database"})
+_SECRET = frozenset({"--judge-key", "--judge-cache", "--model-key", "--store", "--database"})
 _PACKAGES = ("openai", "ir-measures", "scipy", "numpy")
 
 

@@ -5,7 +5,7 @@ import json
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -146,6 +146,8 @@ class GatewayAsker:
     async def _agent(self, item: Item, variant: Variant) -> Read:
         stack = self._stack_of(variant)
         options: dict[str, Json] = {"cache": "off", "include_steps": True, **variant.options}
+        if variant.model:
+            options["model"] = variant.model
         more = {"temperature": options.pop("temperature")} if "temperature" in options else {}
         messages = [{"role": "user", "content": item.question}]
         if stack not in self._without_evidence:
@@ -154,13 +156,13 @@ class GatewayAsker:
                 body = await self._completion(
                     stack, {**more, "model": AGENT, "messages": messages, "sabueso": extended}
                 )
-                return reading.agent_answer(item, body)
+                return _answered_by(variant, reading.agent_answer(item, body))
             except openai.BadRequestError as error:
                 if "include_evidence" not in error.response.text:
                     raise
                 self._without_evidence.add(stack)
         body = await self._completion(stack, {**more, "model": AGENT, "messages": messages, "sabueso": options})
-        return reading.agent_answer(item, body)
+        return _answered_by(variant, reading.agent_answer(item, body))
 
     async def _search(self, item: Item, variant: Variant) -> Read:
         return reading.search_answer(item, await self._found(item.question, variant))
@@ -255,6 +257,11 @@ class GatewayAsker:
                 http_client=httpx2.AsyncClient(trust_env=False),
             )
         return self._clients[stack]
+
+
+def _answered_by(variant: Variant, read: Read) -> Read:
+    """With the model's name: what the agent says of itself is its own."""
+    return replace(read, answered=replace(read.answered, model=variant.model)) if variant.model else read
 
 
 def _seed_of(seed: int, item: Item) -> int:

@@ -58,7 +58,7 @@ class Variant:
     name: str
     kind: Kind = Kind.AGENT
     options: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    # Served name of the model, for `given` and `model`; empty: the first that the gateway lists besides the agent.
+    # Served name of the model that answers. Empty: of the agent its own, else the first that the gateway lists.
     model: str = ""
     # Passages of other questions that are mixed in, for `given`.
     noise: int = 0
@@ -110,11 +110,9 @@ class Variant:
         known = _OPTIONS[kind] | _OWN
         if unknown := sorted(set(values) - known):
             raise WrongVariant(f"{name}: {kind} takes no {', '.join(unknown)}; it takes {', '.join(sorted(known))}")
-        if values.get("model") and kind not in (Kind.GIVEN, Kind.MODEL):
+        if values.get("model") and kind in (Kind.SEARCH, Kind.CONSTANT):
             # Two variants that differ in it alone would be one, and be compared.
-            raise WrongVariant(
-                f"{name}: {kind} takes no model of a request; url= or key_variable= name another tenant's"
-            )
+            raise WrongVariant(f"{name}: {kind} asks no model")
         noise = values.get("noise", 0)
         if not isinstance(noise, int) or noise < 0 or (noise and kind is not Kind.GIVEN):
             raise WrongVariant(f"{name}: noise is a number of passages, and only `given` can mix them in")

@@ -15,7 +15,8 @@ from services.evaluation.tools.assignment import Assigned, Assigner
 
 # What stands in the confusion matrix for no call.
 NONE = "(none)"
-# May be called beside any other and is never wrong, nor right unless it is expected.
+# May be called beside any other, or alone where nothing needs to be looked up, and is never wrong; nor right unless it
+# is expected.
 FREE_TOOLS = frozenset({"calculate"})
 
 
@@ -63,16 +64,23 @@ class Judged:
     answered: bool = True
     # The set of expected calls that was taken.
     expected: Sequence[ExpectedCall] = ()
+    # Tools that may be called at any time.
+    free: frozenset[str] = FREE_TOOLS
 
     @property
     def tools_right(self) -> bool:
         """All tools that are expected, and no other."""
-        return not self.assigned.missed and not self.assigned.extra_tools(FREE_TOOLS)
+        return not self.assigned.missed and not self.assigned.extra_tools(self.free)
 
     @property
     def tools_covered(self) -> bool:
         """All tools that are expected."""
         return not self.assigned.missed
+
+    @property
+    def none_called(self) -> bool:
+        """It was answered, and nothing was looked up: a sum may be reckoned by a tool."""
+        return self.answered and not self.assigned.extra_tools(self.free) and not self.assigned.pairs
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ class Selection:
     # Turns with the right tools, of those in which a call is expected: strictly, and as long as they are among them.
     accuracy: Share = Share()
     covered: Share = Share()
-    # Questions that need no tool and got no call.
+    # Questions that need no tool and got no call, but for tools that may be called at any time.
     no_tool: Share = Share()
     # Arguments, of calls of the right tool; calls with all arguments right, of all that are expected.
     arguments: Share = Share()
@@ -101,14 +109,14 @@ class Selection:
     unjudged_count: int = 0
 
 
-async def judge(item: Item, answered: Answered | None, assigner: Assigner) -> Judged:
+async def judge(item: Item, answered: Answered | None, assigner: Assigner, free: frozenset[str] = FREE_TOOLS) -> Judged:
     """Compares the calls of one answer with the set of expected ones that they fit best.
 
-    Raises StatementFailed for a wrong expected statement.
+    `free`: tools that may be called at any time. Raises StatementFailed for a wrong expected statement.
     """
     calls = answered.calls if answered else ()
     ways = [
-        Judged(item, await assigner.assign(expected, calls), calls, answered is not None, expected)
+        Judged(item, await assigner.assign(expected, calls), calls, answered is not None, expected, free)
         for expected in (item.calls, *item.other_calls)
     ]
     return max(ways, key=_fit)
@@ -116,7 +124,7 @@ async def judge(item: Item, answered: Answered | None, assigner: Assigner) -> Ju
 
 def _fit(judged: Judged) -> tuple[bool, int, int]:
     """Right tools first, then as few calls too many or too few as can be, then right arguments."""
-    wrong = len(judged.assigned.missed) + len(judged.assigned.extra_tools(FREE_TOOLS))
+    wrong = len(judged.assigned.missed) + len(judged.assigned.extra_tools(judged.free))
     return judged.tools_right, -wrong, sum(pair.arguments.right_count for pair in judged.assigned.pairs)
 
 
@@ -136,7 +144,7 @@ def summed(judged: Sequence[Judged]) -> Selection:
     return Selection(
         accuracy=Share(sum(one.tools_right for one in expecting), len(expecting)),
         covered=Share(sum(one.tools_covered for one in expecting), len(expecting)),
-        no_tool=Share(sum(one.answered and not one.calls for one in idle), len(idle)),
+        no_tool=Share(sum(one.none_called for one in idle), len(idle)),
         arguments=Share(
             sum(pair.arguments.right_count for pair in pairs), sum(pair.arguments.judged_count for pair in pairs)
         ),
@@ -175,7 +183,7 @@ def _cells(judged: Judged) -> list[tuple[str, str]]:
     """Pairs of (expected, called). What is left over on both sides is paired in order; the rest faces NONE."""
     right = [(pair.expected.tool, pair.made.tool) for pair in judged.assigned.pairs]
     missed = [one.tool for one in judged.assigned.missed]
-    extra = judged.assigned.extra_tools(FREE_TOOLS)
+    extra = judged.assigned.extra_tools(judged.free)
     wrong = list(zip(missed, extra, strict=False))
     left = [(tool, NONE) for tool in missed[len(extra) :]] + [(NONE, tool) for tool in extra[len(missed) :]]
     cells = [*right, *wrong, *left]

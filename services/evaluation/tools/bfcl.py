@@ -11,7 +11,10 @@ from services.evaluation.golden.item import ExpectedCall, Item, Stratum
 
 # Its names for what JSON Schema calls otherwise.
 _TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string"}
-CATEGORIES = ("simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance")
+# Of one turn, with functions described in Python's types; the others need a simulated world, or another language.
+_CURATED = ("simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance")
+_LIVE = ("live_simple", "live_multiple", "live_parallel", "live_parallel_multiple", "live_irrelevance")
+CATEGORIES = (*_CURATED, *_LIVE)
 
 
 class BrokenFile(ValueError):
@@ -33,6 +36,8 @@ class Case:
 
     item: Item
     functions: tuple[Function, ...]
+    # (role, text) of the conversation, the question last.
+    messages: tuple[tuple[str, str], ...] = ()
 
     @property
     def parameters(self) -> dict[str, Mapping[str, Any]]:
@@ -56,6 +61,11 @@ def read(folder: Path, category: str) -> list[Case]:
     return cases
 
 
+def there(folder: Path) -> list[str]:
+    """Categories whose files are in the folder."""
+    return [one for one in CATEGORIES if (folder / f"BFCL_v4_{one}.json").exists()]
+
+
 def _case(row: Mapping[str, Any], answers: list[Mapping[str, Any]]) -> Case:
     calls = tuple(
         ExpectedCall(name, {key: accepted(values) for key, values in arguments.items()}, closed=True)
@@ -72,7 +82,8 @@ def _case(row: Mapping[str, Any], answers: list[Mapping[str, Any]]) -> Case:
         provenance="BFCL v4, Apache-2.0",
     )
     functions = tuple(Function(one["name"], one["description"], _schema(one["parameters"])) for one in row["function"])
-    return Case(item, functions)
+    messages = tuple((str(message["role"]), str(message["content"])) for message in row["question"][0])
+    return Case(item, functions, messages)
 
 
 def accepted(values: list[Any]) -> Json:

@@ -10,16 +10,14 @@ from itertools import islice
 
 from services.evaluation.golden.building.author import Author
 from services.evaluation.golden.building.candidate import Candidate, Rejection
-from services.evaluation.golden.building.chunk import Chunk, plain
-from services.evaluation.golden.building.corpus import Corpus, has_digit, overlap, words
+from services.evaluation.golden.building.chunk import Chunk
+from services.evaluation.golden.building.corpus import Corpus
+from services.evaluation.golden.building.duplicates import Duplicates
 from services.evaluation.golden.building.journal import Journal
 from services.evaluation.golden.building.sampling import seed_chunks
 from services.evaluation.golden.item import Item, Stratum
 from services.evaluation.golden.split import check_apart, sides
 from services.evaluation.judge.judge import JudgeFailed, OverBudget
-
-# From this overlap of words on, two questions are one.
-_SAME_QUESTION = 0.8
 
 
 @dataclass(frozen=True)
@@ -48,6 +46,8 @@ class Report:
     # The model failed; the next run tries again.
     failed: int = 0
     over_budget: bool = False
+    # Why questions were compared by their words alone; empty: by their meaning too.
+    by_words_alone: str = ""
     taken: Counter[Stratum] = field(default_factory=Counter[Stratum])
     rejected: Counter[Rejection] = field(default_factory=Counter[Rejection])
     # Some of each, to look at.
@@ -86,6 +86,7 @@ async def build(
     journal: Journal,
     version: str,
     say: Progress,
+    duplicates: Duplicates | None = None,
 ) -> Built:
     """Writes, checks and parts. `version` stands for models and prompts; `say` is told how many steps are done.
 
@@ -101,7 +102,9 @@ async def build(
     report.resumed = sum(step.key in journal for step in steps)
     await _run(steps, journal, report, plan.concurrency, say)
     candidates = [one for step in steps for one in journal.get(step.key) or ()]
-    kept = _without_duplicates(candidates, report)
+    same = duplicates or Duplicates()
+    report.by_words_alone = await same.learn(candidates)
+    kept = _taken(same.marked(candidates), report)
     items = [_item(one, version, halves[one.documents[0]]) for one in kept]
     check_apart(items)
     texts = {chunk.id: chunk.text for chunk in chunks}
@@ -154,12 +157,10 @@ async def _run(steps: Sequence[Step], journal: Journal, report: Report, concurre
             group.create_task(work())
 
 
-def _without_duplicates(candidates: Sequence[Candidate], report: Report) -> list[Candidate]:
-    """Those that are taken, the first of several that ask the same; all others are counted."""
+def _taken(candidates: Sequence[Candidate], report: Report) -> list[Candidate]:
+    """Those that are taken; all others are counted."""
     kept: list[Candidate] = []
     for one in candidates:
-        if one.rejected is None and any(_ask_the_same(one, other) for other in kept):
-            one = one.refused(Rejection.DUPLICATE)
         if one.rejected is None:
             kept.append(one)
             report.taken[one.stratum] += 1
@@ -167,16 +168,6 @@ def _without_duplicates(candidates: Sequence[Candidate], report: Report) -> list
             report.rejected[one.rejected] += 1
             report.examples.setdefault(one.rejected, []).append(one)
     return kept
-
-
-def _ask_the_same(one: Candidate, other: Candidate) -> bool:
-    """Nearly the same words, and the very same numbers and codes: with another number it is another question."""
-    if plain(one.question) == plain(other.question):
-        return True
-    left, right = words(one.question), words(other.question)
-    if set(filter(has_digit, left)) != set(filter(has_digit, right)):
-        return False
-    return one.stratum == other.stratum and overlap(left, right) >= _SAME_QUESTION
 
 
 def _item(one: Candidate, version: str, half: str) -> Item:
@@ -206,6 +197,9 @@ def markdown(report: Report, review_count: int) -> str:
         lines.append(f"**{report.failed} steps failed**; the same command tries them again.")
     if report.over_budget:
         lines.append("**The budget was used up**; the same command with a larger one goes on.")
+    if report.by_words_alone:
+        why = report.by_words_alone
+        lines.append(f"Questions were compared by their words alone ({why}): some may ask the same in other words.")
     lines += ["", "| taken | |", "| --- | --- |"]
     lines += [f"| {stratum.value} | {count} |" for stratum, count in sorted(report.taken.items())]
     lines += ["", "| rejected | | such as |", "| --- | --- | --- |"]

@@ -20,6 +20,7 @@ class Rejection(StrEnum):
     HELD = "the corpus says what should be wrong"
     ANSWERED = "the corpus answers it"
     DUPLICATE = "asks what another one asks"
+    SAME_MEANING = "asks in other words what another one asks"
 
 
 class Candidate(BaseModel):

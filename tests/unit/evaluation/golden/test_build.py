@@ -34,10 +34,12 @@ class AsksThis:
         ]
 
 
-async def built(tmp_path, questions):
+async def built(tmp_path, questions, duplicates=None):
     plan = Plan(multi_hop_share=0, false_premise_share=0, unanswerable_share=0, least_characters=1, concurrency=1)
     with Journal(tmp_path / "journal.jsonl") as journal:
-        return await build(CHUNKS, lambda corpus: AsksThis(questions), plan, journal, "m", lambda done, total: None)
+        return await build(
+            CHUNKS, lambda corpus: AsksThis(questions), plan, journal, "m", lambda done, total: None, duplicates
+        )
 
 
 @pytest.mark.parametrize(

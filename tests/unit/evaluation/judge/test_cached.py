@@ -50,6 +50,22 @@ async def test_another_language_or_schema_is_another_question(cache):
     assert judge.usage.calls == 3
 
 
+async def test_another_server_or_another_wording_is_another_judge(cache):
+    class Elsewhere(ScriptedJudge):
+        url = "http://elsewhere/v1"
+
+    class Reworded(ScriptedJudge):
+        def prompt_version(self, task, language):
+            return super().prompt_version(task, language) + "b" * (task == self.reworded)
+
+    judges = [ScriptedJudge(SCRIPT), Elsewhere(SCRIPT), Reworded(SCRIPT), Reworded(SCRIPT)]
+    judges[2].reworded, judges[3].reworded = "claims", "repeat"
+    for _ in range(2):
+        for judge in judges:
+            await ask(CachedJudge(judge, cache), "a")
+    assert [judge.usage.calls for judge in judges] == [1, 1, 1, 1]
+
+
 async def test_a_failure_is_not_kept(cache):
     judge = CachedJudge(ScriptedJudge(SCRIPT, {"claims": [JudgeFailed("down")]}), cache)
     with pytest.raises(JudgeFailed):

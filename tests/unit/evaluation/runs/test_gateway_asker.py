@@ -103,6 +103,19 @@ async def test_a_model_alone_is_the_first_of_the_pool_and_its_words_say_whether_
     assert "sabueso" not in server.bodies[0]
 
 
+async def test_the_agent_is_asked_to_answer_by_a_model_of_its_stack_and_an_older_gateway_refuses_that_aloud():
+    server = GatewayServer()
+    async with asking(server) as asker:
+        found = await asker.ask(WARRANTY, Variant.parse("b: strategy=rag model=big"))
+        usual = await asker.ask(WARRANTY, Variant("agent"))
+    assert [body["sabueso"].get("model") for body in server.bodies] == ["big", None]
+    assert (found.answered.model, usual.answered.model) == ("big", "sabueso")
+    unknown = refusal(400, "invalid_field", "sabueso.model: Extra inputs are not permitted")
+    async with asking(GatewayServer(lambda question, options: unknown)) as asker:
+        found = await asker.ask(WARRANTY, Variant.parse("b: model=big"))
+    assert (found.answered, found.failure.partition(":")[0]) == (None, "invalid_field")
+
+
 async def test_noise_is_of_other_sources_and_the_same_in_every_run():
     shown = []
     for _ in range(2):

@@ -14,12 +14,12 @@ def measured(metric="faithfulness", mean=0.8, variant="agent", stratum="all", la
     return Measurement(variant, metric, stratum, language, mean, 0.7, 0.9, 10, 0)
 
 
-def run(name="demo", status=RunStatus.DONE):
-    return Run("r1", "acme", name, NOON, status, "", 9, 10)
+def run(name="demo", status=RunStatus.DONE, tenant="acme"):
+    return Run("r1", tenant, name, NOON, status, "", 9, 10)
 
 
 def shown(registry, name, **labels):
-    return registry.get_sample_value(name, {"golden_set": "demo", **labels})
+    return registry.get_sample_value(name, {"golden_set": "demo", "tenant": "", **labels})
 
 
 def test_a_run_shows_its_means_its_coverage_and_when_it_was():
@@ -51,7 +51,7 @@ def test_what_the_newest_run_did_not_measure_is_not_shown_any_more():
     assert shown(registry, "rag_faithfulness_score", variant="agent", language="all") is None
     assert shown(registry, "rag_faithfulness_score", variant="plan", language="all") is None
     assert shown(registry, "rag_context_recall_score", variant="agent", language="all") == 0.5
-    labels = {"golden_set": "other", "variant": "agent", "language": "all"}
+    labels = {"golden_set": "other", "tenant": "", "variant": "agent", "language": "all"}
     assert registry.get_sample_value("rag_faithfulness_score", labels) == 0.8
 
 
@@ -73,3 +73,26 @@ def test_however_many_sets_and_variants_there_are_the_labels_are_bounded():
     assert len(names) == 21
     assert len(variants) == 13
     assert OTHER in names & variants
+
+
+def test_a_tenant_is_named_who_has_opted_in_and_no_other():
+    registry = CollectorRegistry()
+    gauges = RunGauges(registry, ["acme"])
+    gauges.show(run(), [measured()])
+    gauges.show(run(tenant="shy"), [measured(mean=0.5)])
+    labels = {"variant": "agent", "language": "all"}
+    assert shown(registry, "rag_faithfulness_score", tenant="acme", **labels) == 0.8
+    assert shown(registry, "rag_faithfulness_score", **labels) == 0.5
+    assert shown(registry, "rag_last_run_failed", tenant="acme") == 0
+    assert {one.labels["tenant"] for metric in registry.collect() for one in metric.samples} == {"acme", ""}
+
+
+def test_what_another_tenants_set_of_the_same_name_shows_stays():
+    registry = CollectorRegistry()
+    gauges = RunGauges(registry)
+    gauges.show(run(), [measured()])
+    gauges.show(run(tenant="other"), [measured(mean=0.5)])
+    gauges.show(run(), [measured(mean=None)])
+    assert shown(registry, "rag_faithfulness_score", variant="agent", language="all") == 0.5
+    gauges.show(run(tenant="other"), [measured(mean=None)])
+    assert shown(registry, "rag_faithfulness_score", variant="agent", language="all") is None

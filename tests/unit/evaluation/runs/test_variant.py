@@ -14,6 +14,12 @@ def test_a_variant_is_written_as_a_name_and_settings():
     )
 
 
+def test_the_agent_may_answer_by_another_model_with_any_strategy():
+    assert Variant.parse("b: strategy=plan model=qwen3-32b") == Variant(
+        "b", Kind.AGENT, {"strategy": "plan"}, model="qwen3-32b"
+    )
+
+
 def test_a_name_alone_is_the_agent_as_it_is():
     assert Variant.parse("agent") == Variant("agent")
 
@@ -33,8 +39,8 @@ def test_settings_of_a_search_are_those_of_its_endpoint():
         ("two words: strategy=rag", "no blanks"),
         (": strategy=rag", "no blanks"),
         ("a: noise=3", "noise"),
-        ("a: model=m strategy=plan", "takes no model of a request"),
-        ("a: kind=search model=m", "takes no model of a request"),
+        ("a: kind=constant model=m", "asks no model"),
+        ("a: kind=search model=m", "asks no model"),
         ("a: kind=given noise=-1", "noise"),
         ("a: strategy=[", "cannot be read"),
     ],

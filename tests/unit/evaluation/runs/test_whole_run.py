@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from services.cli.evals_shown import facts
 from services.evaluation.golden import lock, sets
 from services.evaluation.golden.item import Stratum
 from services.evaluation.report.thresholds import alarms, hidden
@@ -116,6 +117,21 @@ async def test_with_a_stand_in_for_the_judge_the_whole_path_runs_and_every_repor
     page, text = html(view_of(found)), markdown(view_of(found))
     for written in (page, text):
         assert "not figures of a judge" in " ".join(written.split())
+
+
+@pytest.mark.parametrize("reviewed", [1, len(ITEMS)])
+async def test_every_report_says_how_many_questions_a_person_has_reviewed(tmp_path, reviewed):
+    items = [replace(one, reviewer="ana" * (place < reviewed)) for place, one in enumerate(ITEMS)]
+    folder = tmp_path / "set"
+    sets.write_about(folder, golden().about)
+    sets.write_half(folder, "dev", items)
+    async with listening(GatewayServer(answer)) as url:
+        found = await command.run(wanted(folder, tmp_path, url, with_baselines=False))
+    for form in (html, markdown):
+        written = " ".join(form(view_of(found)).split())
+        assert f"{reviewed} of 4 questions by a person" in written
+        assert ("Nobody has reviewed" in written) == (reviewed < 4)
+    assert facts(found)["questions"] == {"count": 4, "reviewed": reviewed}
 
 
 async def test_a_report_shows_texts_and_never_renders_them(whole, tmp_path):

@@ -152,6 +152,16 @@ def test_the_figures_of_a_few_questions_are_those_that_one_reckons():
     }
 
 
+def test_a_sum_that_is_reckoned_by_the_tool_for_it_needed_no_look_up():
+    items = [item("reckoned"), item("reckoned and searched"), item("silent")]
+    answers = {
+        "reckoned": answered(Call("calculate", {"expression": "2 + 2"})),
+        "reckoned and searched": answered(Call("calculate", {}), Call("web_search", {})),
+        "silent": answered(),
+    }
+    assert measured(items, answers).no_tool == Share(2, 3)
+
+
 def test_a_question_without_an_answer_counts_as_a_failure_and_is_told():
     items = [item("a", ExpectedCall("sql_query")), item("b")]
     found = measured(items, {})

@@ -1,8 +1,5 @@
 """The leaderboard's files: every kind of case is read, and its own answers are right by our matching."""
 
-import json
-from pathlib import Path
-
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -12,34 +9,16 @@ from services.evaluation.tools import bfcl, expectation
 from services.evaluation.tools.accuracy import Share, judge, summed
 from services.evaluation.tools.assignment import Assigner
 from services.evaluation.tools.bfcl import BrokenFile, accepted
+from tests.unit.evaluation.tools import replaying_model
+from tests.unit.evaluation.tools.replaying_model import SAMPLE
 
-SAMPLE = Path("tests/data/evals/bfcl")
 WITH_CALLS = ("simple_python", "multiple", "parallel", "parallel_multiple")
-
-
-def first_accepted(values):
-    """What a perfect model would say."""
-    value = next((one for one in values if one != ""), "")
-    return written(value)
-
-
-def written(value):
-    if isinstance(value, dict):
-        return {name: first_accepted(one if isinstance(one, list) else [one]) for name, one in value.items()}
-    return [written(one) for one in value] if isinstance(value, list) else value
 
 
 def perfect(case):
     """The answers of the file itself, as calls."""
-    name = f"BFCL_v4_{case.item.id.rpartition('_')[0]}.json"
-    lines = (SAMPLE / "possible_answer" / name).read_text(encoding="utf-8").splitlines()
-    [truth] = [row["ground_truth"] for row in map(json.loads, lines) if row["id"] == case.item.id]
-    calls = [
-        Call(tool, {name: first_accepted(values) for name, values in arguments.items() if values != [""]})
-        for answer in truth
-        for tool, arguments in answer.items()
-    ]
-    return Answered("?", "", "en", calls=tuple(calls))
+    calls = replaying_model.perfect(SAMPLE, case.item.id.rpartition("_")[0])[case.item.id]
+    return Answered("?", "", "en", calls=tuple(Call(tool, arguments) for tool, arguments in calls))
 
 
 @pytest.mark.parametrize("category", WITH_CALLS)
