@@ -69,7 +69,8 @@ def _lock_ray() -> None:
     """Resolves Ray anew: its newest version that goes together with our own packages, without those."""
     command = [_uv(), "pip", "compile", "-", "-c", str(OUR_LOCK), "--universal", "--generate-hashes", "--no-header"]
     options = ["--no-annotate", "--no-emit-index-url", "--python-version", "3.11", "--quiet"]
-    done = subprocess.run([*command, *options], check=True, stdout=subprocess.PIPE, text=True, input="ray[serve]\n")
+    wanted = "ray[data,serve]\n"
+    done = subprocess.run([*command, *options], check=True, stdout=subprocess.PIPE, text=True, input=wanted)
     ours = {_name(line) for line in OUR_LOCK.read_text(encoding="utf-8").splitlines() if "==" in line}
     # A package is a line that is not indented, and its hashes.
     packages = re.split(r"\n(?=\S)", done.stdout.strip())

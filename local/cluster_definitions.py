@@ -60,7 +60,7 @@ _MODULES = (
         "v1.6.1",
         "h1:IMtV0QW8AxGp4/CbPLd/olXBBxpUNQQr1n4Mu59khl4=",
         "config/crd/bases",
-        ("ray.io_rayservices",),
+        ("ray.io_rayservices", "ray.io_rayjobs"),
     ),
 )
 

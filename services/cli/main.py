@@ -7,6 +7,7 @@ import typer
 from services.cli import checks, collections, documents, evals, keys, limits, mcp_servers, sending, tenants
 from services.cli.ask import ask
 from services.cli.backup.command import backup, restore
+from services.cli.bulk_index import bulk_index
 from services.cli.capacity.command import capacity
 from services.cli.client import Failed
 from services.cli.console import Json, complaints, connect, out, print_json
@@ -15,6 +16,7 @@ from services.cli.doctor.command import doctor
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Ask sabueso, and give it documents.")
 app.command()(ask)
 app.command()(sending.ingest)
+app.command()(bulk_index)
 app.command()(doctor)
 app.command()(backup)
 app.command()(restore)
