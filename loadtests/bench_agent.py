@@ -1,27 +1,24 @@
 """The agent's own time per answer, beside LangGraph's prebuilt agent and Pydantic AI, with the same script and tools.
 
 Model and tools take no time, so all of it is the agent's. Each runs in a process of its own, a few answers at a time in
-turn, so that all meet the same noise of the machine. The peers are installed at first use, in versions that are named
-here, into an environment of their own.
+turn, so that all meet the same noise of the machine. The peers are installed at first use, in the versions of their
+lock file, into an environment of their own.
 """
 
 import asyncio
-import hashlib
 import json
 import os
-import shutil
-import subprocess
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
-from loadtests.measuring import Figure, NotMeasured, percentile
+from loadtests.measuring import NotMeasured
+from loadtests.peers import environments
+from loadtests.side_by_side import Figure, Times, Took, figures_beside
 
-PEERS = ("langchain==1.5.2", "langgraph==1.2.24", "pydantic-ai-slim==2.68.0")
-_FOLDER = Path(".sabueso/peers")
+_LOOP, _SHIPPED = "sabueso", "sabueso as shipped"
 _WARM_UPS, _ROUNDS, _ANSWERS = 10, 15, 10
 _SECONDS_A_ROUND = 60
 
@@ -31,54 +28,30 @@ async def side_by_side() -> list[dict[str, Any]]:
 
     Ours twice: the loop alone, with which the peers are compared, and as shipped, with shield and reviewer.
     """
-    peers = await asyncio.to_thread(_installed)
+    peers = await asyncio.to_thread(environments.python_of, "agents")
     async with (
         _worker(sys.executable, "ours") as ours,
         _worker(sys.executable, "ours", "shipped") as shipped,
         _worker(peers, "langgraph") as langgraph,
         _worker(peers, "pydantic_ai") as pydantic_ai,
     ):
-        workers = {"sabueso": ours, "sabueso as shipped": shipped, "LangGraph": langgraph, "Pydantic AI": pydantic_ai}
+        workers = {_LOOP: ours, _SHIPPED: shipped, "LangGraph": langgraph, "Pydantic AI": pydantic_ai}
         for worker in workers.values():
             await _times(worker, _WARM_UPS)
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in workers}
+        times = {name: Times() for name in workers}
         for round_ in range(_ROUNDS):
             for name in list(workers)[:: 1 if round_ % 2 else -1]:
-                times[name] += await _times(workers[name], _ANSWERS)
+                for took in await _times(workers[name], _ANSWERS):
+                    times[name].add(took)
     return _figures(times)
 
 
-def _figures(times: dict[str, list[tuple[float, float]]]) -> list[dict[str, Any]]:
-    """Time that passed, and the processor's: on a machine that is busy otherwise only that one compares well."""
-    figures: list[dict[str, Any]] = []
-    for kind, name in enumerate(("agent_loop", "agent_loop_cpu")):
-        ours = percentile([one[kind] for one in times["sabueso"]], 50)
-        for agent, pairs in times.items():
-            values = [one[kind] for one in pairs]
-            ratio = {} if agent.startswith("sabueso") else {"sabueso_ratio": round(ours / percentile(values, 50), 3)}
-            figures.append(Figure(f"{name}.{agent}", "ms", values).fields(**ratio))
-    return figures
-
-
-def _installed() -> str:
-    """The Python that has the peers."""
-    folder = _FOLDER / hashlib.sha1(" ".join(PEERS).encode(), usedforsecurity=False).hexdigest()[:8]
-    python = folder / "bin/python"
-    if not folder.exists():
-        uv, half = str(Path(sys.executable).parent / "uv"), folder.with_suffix(".half")
-        shutil.rmtree(half, ignore_errors=True)
-        _run([uv, "venv", "--quiet", "--relocatable", "--python", sys.executable, str(half)])
-        _run([uv, "pip", "install", "--quiet", "--python", str(half / "bin/python"), *PEERS])
-        half.rename(folder)
-    return str(python.absolute())
-
-
-def _run(command: Sequence[str]) -> None:
-    try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-    except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", "") or str(error)
-        raise NotMeasured(f"the other agents could not be installed: {said[-300:]}") from None
+def _figures(times: dict[str, Times]) -> list[dict[str, Any]]:
+    """Ours beside each peer: time that passed, and the processor's."""
+    loop = {name: one for name, one in times.items() if name != _SHIPPED}
+    shipped = times[_SHIPPED]
+    found = [one.fields() for one in figures_beside("agent_loop", loop, _LOOP)]
+    return [*found, Figure("agent_loop_as_shipped", "ms", shipped.passed, cpu=shipped.worked).fields()]
 
 
 @asynccontextmanager
@@ -96,7 +69,7 @@ async def _worker(python: str, name: str, *arguments: str) -> AsyncGenerator[Pro
         await process.wait()
 
 
-async def _times(worker: Process, answers: int) -> list[tuple[float, float]]:
+async def _times(worker: Process, answers: int) -> list[Took]:
     assert worker.stdin is not None
     assert worker.stdout is not None
     worker.stdin.write(f"{answers}\n".encode())
@@ -105,9 +78,4 @@ async def _times(worker: Process, answers: int) -> list[tuple[float, float]]:
         line = await worker.stdout.readline()
     if not line:
         raise NotMeasured("an agent has ended; its error stands above")
-    return [(passed, worked) for passed, worked in json.loads(line)]
-
-
-if __name__ == "__main__":
-    for figure in asyncio.run(side_by_side()):
-        print(json.dumps(figure, ensure_ascii=False))
+    return [Took(passed, worked) for passed, worked in json.loads(line)]

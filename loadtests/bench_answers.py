@@ -8,8 +8,9 @@ from typing import Any
 import httpx2
 
 from loadtests.answers import Question, StreamedAnswer, questions, request
-from loadtests.measuring import NotMeasured, Peer, measure
+from loadtests.measuring import NotMeasured
 from loadtests.own_stack import OwnStack
+from loadtests.side_by_side import Peer, measure
 
 _PADDING = "Los contratos con proveedores se revisan cada año. " * 18  # a request of about 1 kB
 
@@ -74,7 +75,7 @@ async def pass_through(stack: OwnStack) -> list[dict[str, Any]]:
         figure = await measure(
             "gateway_pass_through", by_way_of_the_gateway, rounds=300, peer=Peer("the model directly", directly)
         )
-    return [figure.fields(), figure.minus_peer("gateway_added").fields()]
+    return [figure.fields(), figure.minus_peer("gateway_stack_added").fields()]
 
 
 @asynccontextmanager

@@ -10,8 +10,9 @@ from typing import Any
 import httpx2
 import sqlglot
 
-from loadtests.measuring import NotMeasured, Peer, measure
+from loadtests.measuring import NotMeasured
 from loadtests.own_stack import OwnStack
+from loadtests.side_by_side import Peer, measure
 from sabueso.tool_cache.v1 import tool_cache_pb2, tool_cache_pb2_grpc
 from sabueso.web_tool.v1 import web_tool_pb2, web_tool_pb2_grpc
 from services.runtime.channels import connect
@@ -43,7 +44,8 @@ async def sql_guard() -> list[dict[str, Any]]:
         sqlglot.parse(next(peer_turn), dialect="postgres")
 
     rounds = 10 * len(statements)
-    figure = await measure("sql_guard", check, rounds=rounds, peer=Peer("sqlglot.parse", parse), seconds=20)
+    peer = Peer("sqlglot.parse", parse)
+    figure = await measure("sql_guard", check, rounds=rounds, peer=peer, seconds=10, in_process=True)
     return [figure.fields(statements=len(statements))]
 
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from loadtests.synthetic_corpus import Corpus
 from services.retrieval.ranking import Fitness, Fusion, fused
-from services.retrieval.store import LEG_LIMIT, Hit, Mode, NewChunk, SparseTerms, StoredChunk
+from services.retrieval.store import LEG_LIMIT, Hit, Mode, SparseTerms, StoredChunk
 
 Array = npt.NDArray[np.float32]
 
@@ -14,16 +15,12 @@ Array = npt.NDArray[np.float32]
 class ExactSearch:
     """Compares a query with every chunk: cosine and BM25 with IDF, the legs' best joined as the product does."""
 
-    def __init__(self, chunks: Sequence[NewChunk]) -> None:
-        self._dense = np.array([chunk.dense for chunk in chunks], dtype=np.float32)
-        self._dense /= np.linalg.norm(self._dense, axis=1, keepdims=True)
-        places: dict[int, tuple[list[int], list[float]]] = {}
-        for at, chunk in enumerate(chunks):
-            for term, weight in zip(chunk.sparse.indices, chunk.sparse.values, strict=True):
-                rows, weights = places.setdefault(term, ([], []))
-                rows.append(at)
-                weights.append(weight)
-        self._postings = {term: (np.array(rows), np.array(weights)) for term, (rows, weights) in places.items()}
+    def __init__(self, corpus: Corpus) -> None:
+        self._dense = corpus.dense
+        order = np.argsort(corpus.terms, kind="stable")
+        self._rows = np.repeat(np.arange(len(corpus), dtype=np.int32), np.diff(corpus.offsets))[order]
+        self._weights = corpus.weights[order]
+        self._terms = corpus.terms[order]
 
     def dense_scores(self, query: Sequence[float]) -> Array:
         """Cosine with every chunk, in their order."""
@@ -34,10 +31,10 @@ class ExactSearch:
         """BM25 of every chunk, in their order."""
         scores = np.zeros(len(self._dense), dtype=np.float32)
         for term, weight in zip(terms.indices, terms.values, strict=True):
-            if term in self._postings:
-                rows, weights = self._postings[term]
-                idf = np.log1p((len(self._dense) - len(rows) + 0.5) / (len(rows) + 0.5))
-                scores[rows] += weight * idf * weights
+            own = slice(*np.searchsorted(self._terms, np.array([term, term + 1], self._terms.dtype)))
+            rows = self._rows[own]
+            idf = np.log1p((len(self._dense) - len(rows) + 0.5) / (len(rows) + 0.5))
+            scores[rows] += np.float32(weight * idf) * self._weights[own]
         return scores
 
     def best(self, dense: Sequence[float], sparse: SparseTerms, count: int) -> list[int]:

@@ -50,23 +50,23 @@ def gateways(stream: bool = False) -> Generator[list[Target]]:
         gateway = [sys.executable, "-m", "services.gateway.server"]
         write_tenant(home, "bench", _KEY, _LIMITS)
         environment = gateway_environment(home, ours, url, store)
-        stack.enter_context(process("gateway", gateway, {0}, ours, environment))
+        own = stack.enter_context(process("gateway", gateway, {0}, ours, environment))
         targets = [
             Target("direct", f"http://127.0.0.1:{mock}{path}", asked),
-            Target("sabueso", f"http://127.0.0.1:{ours}{path}", asked, {"authorization": f"Bearer {_KEY}"}),
+            Target("sabueso", f"http://127.0.0.1:{ours}{path}", asked, {"authorization": f"Bearer {_KEY}"}, own),
         ]
         with _left_out("Envoy"):
             config = home / "envoy.json"
             config.write_text(json.dumps(_envoy(envoy, mock, admin)))
             command = [_envoy_binary(), "-c", str(config), "--concurrency", "1", "--log-level", "error"]
-            stack.enter_context(process("envoy", command, {0}, envoy))
-            targets.append(Target("Envoy", f"http://127.0.0.1:{envoy}{path}", asked))
+            own = stack.enter_context(process("envoy", command, {0}, envoy))
+            targets.append(Target("Envoy", f"http://127.0.0.1:{envoy}{path}", asked, process_id=own))
         with _left_out("Portkey"):
             command = [node(), str(_portkey()), f"--port={portkey}", "--headless"]
             trust = {"TRUSTED_CUSTOM_HOSTS": "127.0.0.1,localhost", "NODE_ENV": "production"}
-            stack.enter_context(process("portkey", command, {0}, portkey, trust))
+            own = stack.enter_context(process("portkey", command, {0}, portkey, trust))
             headers = {"x-portkey-provider": "openai", "x-portkey-custom-host": url, "authorization": "Bearer none"}
-            targets.append(Target("Portkey", f"http://127.0.0.1:{portkey}{path}", asked, headers))
+            targets.append(Target("Portkey", f"http://127.0.0.1:{portkey}{path}", asked, headers, own))
         yield targets
 
 

@@ -14,12 +14,13 @@ _IDLE_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Target:
-    """Where a request goes: the whole request is made once."""
+    """Where a request goes: the whole request is made once. `process_id` is of the server, where it is known."""
 
     name: str
     url: str
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    process_id: int = 0
 
     @property
     def place(self) -> tuple[str, int]:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from loadtests.exact_search import ExactSearch, recall
+from loadtests.synthetic_corpus import Corpus
 from services.retrieval.store import NewChunk, SparseTerms
 
 
@@ -12,7 +13,8 @@ def chunk(dense, terms):
 @pytest.fixture
 def search():
     padding = [chunk([-1.0, 0.0], {99: 1.0})] * 60
-    return ExactSearch([chunk([1.0, 0.0], {1: 1.0}), chunk([0.0, 2.0], {2: 1.0, 1: 0.1}), *padding])
+    chunks = [chunk([1.0, 0.0], {1: 1.0}), chunk([0.0, 2.0], {2: 1.0, 1: 0.1}), *padding]
+    return ExactSearch(Corpus.of(chunks))
 
 
 def test_meaning_is_compared_whatever_the_length(search):
