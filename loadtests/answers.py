@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,16 @@ class Question:
         return [forms[0] for forms in self.contains if not any(form.casefold() in said for form in forms)]
 
 
+def known_questions(*files: Path) -> Mapping[str, Question]:
+    """Questions by id: those of these files, or of the demo without any."""
+    entries = (one for path in files or _QUESTIONS for one in yaml.safe_load(path.read_text(encoding="utf-8")))
+    return {one["id"]: Question(one["id"], one["question"], one["contains"]) for one in entries}
+
+
 def questions(*ids: str) -> list[Question]:
     """The questions of these ids, in this order. Raises KeyError for an unknown one."""
-    known = {one["id"]: one for path in _QUESTIONS for one in yaml.safe_load(path.read_text(encoding="utf-8"))}
-    return [Question(one, known[one]["question"], known[one]["contains"]) for one in ids]
+    known = known_questions()
+    return [known[one] for one in ids]
 
 
 def request(question: str, *, stream: bool, cache: str = "use", strategy: str = "") -> dict[str, Any]:
@@ -55,6 +61,10 @@ class StreamedAnswer:
     first_token: float = math.inf
     summary: dict[str, Any] = field(default_factory=dict[str, Any])
     error: str = ""
+    error_type: str = ""
+    error_code: str = ""
+    finish_reason: str = ""
+    token_times: list[float] = field(default_factory=list[float])
     done: bool = False
     _text: list[str] = field(default_factory=list[str])
 
@@ -92,12 +102,17 @@ class StreamedAnswer:
             return
         if "error" in event:
             self.error = self.error or str(event["error"].get("message", "error"))
-        said_of_it = event.get("sabueso") or {}
+            self.error_type = self.error_type or str(event["error"].get("type", ""))
+            self.error_code = self.error_code or str(event["error"].get("code", ""))
+        said_of_it: dict[str, Any] = event.get("sabueso") or {}
         if "finish" in said_of_it:
             self.summary = said_of_it
         for choice in event.get("choices", ()):
-            if text := (choice.get("delta") or {}).get("content"):
+            self.finish_reason = choice.get("finish_reason") or self.finish_reason
+            delta: dict[str, Any] = choice.get("delta") or {}
+            if text := delta.get("content"):
                 self.first_token = min(self.first_token, now)
+                self.token_times.append(now)
                 self._text.append(text)
 
     def problem(self, question: Question) -> str:

@@ -17,7 +17,7 @@ from local.image_engine import Engine, NoEngine
 
 SERVICES = (
     "gateway", "orchestrator", "retrieval", "ingestion", "embedding", "reranking", "sql_tool", "web_tool", "tool_cache",
-    "evaluation", "understudy", "cli",
+    "evaluation", "understudy", "cli", "loadtests",
 )  # fmt: skip
 REPOSITORY = "localhost/sabueso"
 TAG = "dev"

@@ -35,6 +35,17 @@ _WEEKLY = {
     "existingSecret": "evals",
     "judge": {"url": "https://judge.test/v1", "name": "judge-70b"},
 }
+_LOAD_TEST: dict[str, Any] = {
+    "enabled": True,
+    "seconds": 60,
+    "rate": 2.5,
+    "existingSecret": "load-keys",
+    "existingConfigMap": "load-plan",
+    "resultsClaim": "load-results",
+    "image": {"repository": "team/load"},
+    "nodeSelector": {"pool": "load"},
+    "tolerations": [_TOLERATION],
+}
 _EVERYWHERE: dict[str, Any] = {
     "global": {"imageRegistry": "reg.local:5000"},
     "image": {"tag": "2.0.0", "pullSecrets": [{"name": "registry"}]},
@@ -89,6 +100,7 @@ TAKEN_IN: dict[str, Any] = _EVERYWHERE | {
             name: 'namespace="elsewhere"' for name in ("modelPool", "qdrant", "postgresql", "valkey", "certificates")
         },
     },
+    "loadTest": _LOAD_TEST | {"workers": 3},
     "dashboards": {"enabled": True, "annotations": {"grafana_folder": "sabueso"}},
     "tests": {
         "existingSecret": "key",
@@ -126,6 +138,7 @@ BUILT_IN: dict[str, Any] = _EVERYWHERE | {
     "autoscaling": {"kind": "hpa"},
     "metrics": {"monitor": "pod", "labels": {"release": "prometheus"}},
     "priorityClasses": {"create": True},
+    "loadTest": _LOAD_TEST,
     "services": {
         "web_tool": {"secretEnv": {"SABUESO_BRAVE_API_KEY": {"secret": "search", "key": "brave"}}},
         "retrieval": {"image": {"digest": "sha256:" + "ab" * 32}},
@@ -170,6 +183,7 @@ CHOICES: dict[str, list[dict[str, Any]]] = {
     "policies": [{"networkPolicy": {"enabled": enabled}} for enabled in (True, False)],
     "priorities": [{"priorityClasses": {"create": create}} for create in (False, True)],
     "weekly": [{}, {"evaluation": {"weekly": _WEEKLY}}],
+    "loadTest": [{}, {"loadTest": _LOAD_TEST}, {"loadTest": _LOAD_TEST | {"workers": 2}}],
     "tests": [{"tests": {"enabled": enabled}} for enabled in (True, False)],
     "elsewhere": [
         {},

@@ -17,7 +17,8 @@ MODEL_CALLS = "sabueso_orchestrator_model_calls_total"
 JOBS, SUCCESS = "sabueso_ingestion_jobs_total", "vllm:request_success_total"
 MODEL = {"model_name": "llama"}
 ENGINE = {**MODEL, "engine": "0", "pod": "vllm-0"}
-PG, VALKEY, POD = {"instance": "pg:9187"}, {"instance": "valkey:9121"}, {"pod": "try-gateway-0"}
+PG, VALKEY, POD = {"instance": "pg:9187"}, {"instance": "valkey:9121"}, {"pod": "try-gateway-7d4b9c5f6d-x2x4z"}
+WEEKLY = {"job_name": "try-evaluation-weekly-29371860"}
 HEALTHY, AGE = "sabueso_gateway_replica_healthy", "sabueso_gateway_access_age_seconds"
 EXPIRY, BROKEN = "sabueso_gateway_next_key_expiry_timestamp_seconds", "sabueso_gateway_broken_streams_total"
 SERVICES = ("gateway", "orchestrator", "retrieval", "ingestion", "embedding", "reranking", "sql_tool", "web_tool")
@@ -345,8 +346,16 @@ CASES = [
     ),
     ("FileDescriptorsLow", [flat("process_open_fds", 900, **POD), flat("process_max_fds", 1024, **POD)], POD),
     ("FileDescriptorsLow", [flat("process_open_fds", 90, **POD), flat("process_max_fds", 1024, **POD)], None),
-    ("JobFailed", [flat("kube_job_failed", 1, condition="true", job_name="try-migrate")], {"job_name": "try-migrate"}),
-    ("JobFailed", [flat("kube_job_failed", 1, condition="false", job_name="try-migrate")], None),
+    ("JobFailed", [flat("kube_job_failed", 1, condition="true", **WEEKLY)], WEEKLY),
+    ("JobFailed", [flat("kube_job_failed", 1, condition="false", **WEEKLY)], None),
+    # A load test that failed is a result; and what another release does is that one's.
+    ("JobFailed", [flat("kube_job_failed", 1, condition="true", job_name="try-load-test-0a1b2c3d")], None),
+    ("JobFailed", [flat("kube_job_failed", 1, condition="true", job_name="try-2-evaluation-weekly-29371860")], None),
+    (
+        "PodRestarting",
+        [steady("kube_pod_container_status_restarts_total", 0.1, container="gateway", pod=f"try-2-{POD['pod'][4:]}")],
+        None,
+    ),
 ]
 # Where a hundred minutes are too few.
 LATER = {"TrafficStopped": "11500m", "VllmPrefixCacheMissing": "200m"}

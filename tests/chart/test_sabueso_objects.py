@@ -78,7 +78,7 @@ def test_saturation_does_not_reach_liveness(release):
     for owner, pod in pods(release):
         for container in containers(pod):
             if "livenessProbe" not in container:
-                assert owner["kind"] in ("CronJob", "Pod"), owner["metadata"]["name"]
+                assert owner["kind"] in ("CronJob", "Job", "Pod"), owner["metadata"]["name"]
                 continue
             alive, ready = container["livenessProbe"], container["readinessProbe"]
             patience = alive["periodSeconds"] * alive["failureThreshold"]

@@ -196,6 +196,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (GOOD | {"services": {"gateway": {"labels": {"team": "-data"}}}}, "team"),
     (GOOD | {"services": {"gateway": {"nodeSelector": {"disk/": "fast"}}}}, "disk/"),
     (GOOD | {"services": {"reranking": None}}, "reranking"),
+    # Null takes away a default: without one `enabled` would count as true, and files would have no place.
+    (GOOD | {"services": {"understudy": {"enabled": None}}}, "missing property 'enabled'"),
+    (GOOD | {"services": {"ingestion": {"persistence": None}}}, "services.ingestion.persistence"),
+    (GOOD | {"services": {"evaluation": {"persistence": None}}}, "services.evaluation.persistence"),
+    (GOOD | {"loadTest": {"enabled": True}}, "loadTest.existingSecret"),
+    (GOOD | {"loadTest": {"file": "bench"}}, "file"),
+    (GOOD | {"loadTest": {"rate": 0}}, "rate"),
 ]  # fmt: skip
 
 
@@ -203,6 +210,29 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_wrong_values_are_refused_by_name(values, says):
     with pytest.raises(Exception, match=says):
         render(**values)
+
+
+@pytest.mark.parametrize(
+    "ingestion",
+    [
+        {"persistence": None, "enabled": False},
+        {
+            "persistence": None,
+            "extraVolumes": [{"name": "own", "emptyDir": {}}],
+            "extraVolumeMounts": [{"name": "own", "mountPath": "/data"}],
+        },
+    ],
+)
+def test_a_service_without_a_volume_is_taken_where_it_needs_none_or_brings_one(ingestion):
+    check_schemas(render(**GOOD | {"services": {"ingestion": ingestion}}), ["1.37"])
+
+
+@pytest.mark.parametrize("values", [{"priorityClasses": {"create": True}}, {"evaluation": TAKEN_IN["evaluation"]}])
+def test_no_priority_class_gets_a_name_that_kubernetes_keeps_for_itself(values):
+    """The API server refuses what begins with `system-`, after half of a release is installed."""
+    with pytest.raises(Exception, match="would be called system-ai-…"):
+        texts(namespace="system-ai", **GOOD | values)
+    texts(namespace="ai-system", **GOOD | values)
 
 
 @pytest.mark.parametrize("key", [key for key, value in DEFAULTS.items() if value and key not in ("global", "services")])
@@ -242,6 +272,7 @@ NUMBERS: dict[str, Any] = {
     "tests": {"existingSecret": "5"},
     "evaluation": {"keysSecret": "6", "weekly": {"existingSecret": "7", "goldenClaim": "8", "runsClaim": "10"}},
     "services": {"ingestion": {"persistence": {"storageClass": "9", "existingClaim": ""}}},
+    "loadTest": {"run": "2", "existingSecret": "11", "existingConfigMap": "12", "resultsClaim": "13"},
 }
 BUILT_OF_NUMBERS: dict[str, Any] = {
     "builtin": {"qdrant": {"storageClass": "1"}, "postgresql": {"storageClass": "2", "initConfigMap": "3"}},

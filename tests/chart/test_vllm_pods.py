@@ -257,3 +257,16 @@ def test_cpu_pods_ask_for_no_gpu():
         gpus = any("nvidia.com/gpu" in one["resources"]["limits"] for one in containers(pod))
         assert gpus is (owner["kind"] == "Deployment")
         assert gpus is ("tolerations" in pod["spec"])
+
+
+def test_labels_of_yours_are_on_every_pod_of_a_pool_and_take_the_place_of_none():
+    own = {"cost-centre": "answers", "app.kubernetes.io/name": "ours"}
+    manifests = rendered(**KITCHEN_SINK)
+    for owner, pod in pods(manifests):
+        if owner["kind"] == "Pod":
+            continue
+        labels = pod["metadata"]["labels"]
+        assert labels["cost-centre"] == "answers", owner["metadata"]["name"]
+        assert labels["app.kubernetes.io/name"] != own["app.kubernetes.io/name"]
+    selectors = [one["spec"]["selector"]["matchLabels"] for one in of_kind(manifests, "Deployment").values()]
+    assert not any("cost-centre" in selector for selector in selectors)

@@ -1,6 +1,7 @@
 """charts/vllm: which values are taken, which are refused and how, and that all of them render."""
 
 import itertools
+import re
 from pathlib import Path
 
 import helm_python
@@ -18,6 +19,7 @@ from tests.chart.cluster_facts import (
     template,
     texts,
 )
+from tests.chart.known_metrics import exporters
 from tests.chart.vllm_pools import KITCHEN_SINK, PREFETCH, PROFILES, WEIGHTS, merged, profile, rendered, with_large
 
 CLAIM = {"from": "claim", "prefetch": PREFETCH}
@@ -120,7 +122,14 @@ TOGGLES = {
     "monitor": {"podMonitor": {"enabled": True}},
     "registry": {"global": {"imageRegistry": "reg.local"}},
     "pull secrets": {"image": {"pullSecrets": [{"name": "key"}]}},
-    "placed": {"defaults": {"nodeSelector": {"a": "b"}, "priorityClassName": "p", "podAnnotations": {"a": "b"}}},
+    "placed": {
+        "defaults": {
+            "nodeSelector": {"a": "b"},
+            "priorityClassName": "p",
+            "podAnnotations": {"a": "b"},
+            "podLabels": {"a": "b"},
+        }
+    },
     "no tolerations": {"defaults": {"tolerations": []}},
     "replicas": {"defaults": {"replicas": 3}},
 }
@@ -208,10 +217,29 @@ def test_releases_pools_and_namespaces_may_be_called_what_yaml_reads_otherwise(r
 
 def test_every_setting_is_explained():
     """Each line of the values that begins a setting of a pool follows a comment, or its name says all."""
-    plain = {"replicas", "enabled", "gpu", "model", "lora", "weights", "priorityClassName", "podAnnotations", "name"}
+    plain = {
+        "replicas",
+        "enabled",
+        "gpu",
+        "model",
+        "lora",
+        "weights",
+        "priorityClassName",
+        "podAnnotations",
+        "podLabels",
+        "name",
+    }
     lines = Path("charts/vllm/values.yaml").read_text().splitlines()
     known = yaml.safe_load("\n".join(lines))["defaults"]
     for name in set(known) - plain:
         at = next(n for n, line in enumerate(lines) if line.startswith(f"  {name}:"))
         nearby = " ".join(lines[at - 2 : at])
         assert "#" in nearby, name
+
+
+def test_what_is_known_of_vllm_is_of_the_version_that_the_chart_runs():
+    """Renewed together: flags, parsers and metrics are read from the wheel, and vLLM renames now and then."""
+    version = yaml.safe_load(Path("charts/vllm/Chart.yaml").read_text())["appVersion"].removeprefix("v")
+    assert exporters()["vllm"]["version"] == version
+    for page in ("charts/vllm/README.md", "tests/data/vllm/README.md", "docs/model-pool.md"):
+        assert set(re.findall(r"vLLM[^0-9\n]{0,30}v?(\d+\.\d+\.\d+)", Path(page).read_text())) == {version}, page

@@ -31,6 +31,7 @@ KITCHEN_SINK: dict[str, Any] = {
         "nodeSelector": {"pool": "h100"},
         "priorityClassName": "model-serving",
         "podAnnotations": {"example.com/owner": "platform"},
+        "podLabels": {"cost-centre": "answers", "app.kubernetes.io/name": "ours"},
         "chatTemplate": "/models/templates/tools.jinja",
         "extraArgs": ["--seed=1", "--enable-prompt-tokens-details"],
         "extraEnv": {"NCCL_DEBUG": "INFO"},

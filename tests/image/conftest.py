@@ -20,7 +20,7 @@ from tests.image.containers import Container, Mounts, removed, start
 
 IMAGES = os.environ.get("TEST_IMAGES", "")
 collect_ignore = [] if IMAGES else ["test_containers.py"]
-RUNNING = tuple(service for service in SERVICES if service != "cli")
+RUNNING = tuple(service for service in SERVICES if service not in ("cli", "loadtests"))
 _MODEL = "meta-llama/Llama-3.1-70B-Instruct"
 
 

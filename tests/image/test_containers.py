@@ -69,7 +69,7 @@ def test_all_together_answer_the_question_that_needs_documents_and_tables(contai
     assert {note["type"] for note in message["annotations"]} >= {"file_citation", "sql_citation"}
 
 
-@pytest.mark.parametrize("service", [*RUNNING, "cli"])
+@pytest.mark.parametrize("service", [*RUNNING, "cli", "loadtests"])
 def test_an_image_holds_no_installer_no_compiler_and_no_set_uid_file(engine, service):
     code = """
 import importlib.util, os, pathlib, shutil, stat
@@ -91,7 +91,7 @@ print(found)
     assert said.splitlines() == ["[]", "[]", "[]"]
 
 
-@pytest.mark.parametrize("service", [*RUNNING, "cli"])
+@pytest.mark.parametrize("service", [*RUNNING, "cli", "loadtests"])
 def test_an_image_says_what_it_is_and_who_runs_it(engine, service):
     labels, user, entry = (
         engine.call("image", "inspect", "--format", form, image(service))
@@ -102,7 +102,7 @@ def test_an_image_says_what_it_is_and_who_runs_it(engine, service):
     assert (user, entry) == ("65532:65532", '["python","/app"]')
 
 
-@pytest.mark.parametrize("service", [*RUNNING, "cli"])
+@pytest.mark.parametrize("service", [*RUNNING, "cli", "loadtests"])
 def test_the_history_of_an_image_tells_no_mirror(engine, service):
     history = engine.call("history", "--no-trunc", "--format", "{{.CreatedBy}}", image(service))
     environment = engine.call("image", "inspect", "--format", "{{json .Config.Env}}", image(service))
@@ -132,6 +132,7 @@ def test_the_weekly_evaluation_and_the_command_line_find_all_they_import(engine)
     )
     assert "run" in engine.call(*options, *weekly)
     assert "doctor" in engine.call(*options, image("cli"), "--help")
+    assert "--rate" in engine.call(*options, image("loadtests"), "slo", "--help")
 
 
 @pytest.mark.parametrize("service", ["understudy", "embedding"])

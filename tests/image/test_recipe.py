@@ -27,7 +27,7 @@ def steps(flow):
 
 def test_every_service_has_an_image_and_packages_of_its_own():
     folders = {path.parent.name for path in Path("services").glob("*/server.py")} - {"runtime"}
-    assert set(SERVICES) == folders | {"cli"}
+    assert set(SERVICES) == folders | {"cli", "loadtests"}
     assert {*GRPC_SERVICES, "gateway"} <= set(SERVICES)
     assert set(SERVICES) <= set(_PROJECT["dependency-groups"])
 

@@ -5,6 +5,9 @@
 {{- if not (regexMatch "^[a-z]([-a-z0-9]{0,32}[a-z0-9])?$" .Release.Name) -}}
 {{- fail (printf "release name %q: 34 characters at most, letters, digits and `-`, beginning with a letter" .Release.Name) -}}
 {{- end -}}
+{{- if and (hasPrefix "system-" .Release.Namespace) (or $values.priorityClasses.create $values.evaluation.weekly.enabled) -}}
+{{- fail (printf "priorityClasses.create, evaluation.weekly.enabled: their priority classes would be called %s-…, and Kubernetes keeps names with system- for itself; take another namespace" .Release.Namespace) -}}
+{{- end -}}
 {{- if $values.tryout.enabled -}}
 {{- if not $values.tryout.seed -}}
 {{- fail "tryout.seed: say --set-string tryout.seed=$(openssl rand -hex 32), and the same at every upgrade" -}}
@@ -76,7 +79,7 @@
 {{- fail (printf "services.%s.calls: there is no service `%s`" $name $called) -}}
 {{- end -}}
 {{- end -}}
-{{- if has $name (list "qdrant" "valkey" "postgresql" "tenants" "pools" "test" "tryout" "sabueso") -}}
+{{- if has $name (list "qdrant" "valkey" "postgresql" "tenants" "pools" "test" "tryout" "load_test" "load_test_worker" "sabueso") -}}
 {{- fail (printf "services.%s: another part of the chart has this name" $name) -}}
 {{- end -}}
 {{- if and (not $enabled) (eq $name "gateway") -}}
@@ -90,6 +93,12 @@
 {{- end -}}
 {{- if and (include "sabueso.scaled" (list $root $service)) (lt ($service.scaling.max | int) ($service.scaling.min | int)) -}}
 {{- fail (printf "services.%s.scaling: max is less than min" $name) -}}
+{{- end -}}
+{{- /* Without a volume what is acknowledged would go with the pod, or could not be written at all. */ -}}
+{{- range $variable, $folder := $service.env | default dict -}}
+{{- if and $enabled (hasSuffix "_DIR" $variable) (not (hasPrefix "/tmp" $folder)) (not $service.persistence) (not $service.extraVolumeMounts) -}}
+{{- fail (printf "services.%s.persistence: %s is %s, and nothing is mounted there; say mountPath and size, or mount a volume of yours (extraVolumes, extraVolumeMounts)" $name $variable $folder) -}}
+{{- end -}}
 {{- end -}}
 {{- with $service.persistence -}}
 {{- if and (gt (include "sabueso.most" (list $root $service) | int) 1) (ne (.accessMode | default "ReadWriteOnce") "ReadWriteMany") -}}

@@ -105,6 +105,7 @@
 {{- if eq $name "gateway" -}}
 {{- if $root.Values.tests.enabled }}{{ $callers = append $callers "test" }}{{ end -}}
 {{- if $root.Values.evaluation.weekly.enabled }}{{ $callers = append $callers "evaluation-weekly" }}{{ end -}}
+{{- if $root.Values.loadTest.enabled }}{{ $callers = concat $callers (list "load-test" "load-test-worker") }}{{ end -}}
 {{- end -}}
 {{- toJson $callers -}}
 {{- end -}}

@@ -15,6 +15,9 @@ template:
       app.kubernetes.io/name: vllm-prefetch
       app.kubernetes.io/instance: {{ $.Release.Name | quote }}
       app.kubernetes.io/component: {{ $name | quote }}
+      {{- with omit $pool.podLabels "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
   spec:
     serviceAccountName: {{ $full }}-prefetch
     automountServiceAccountToken: false

@@ -7,7 +7,7 @@ answer time      = tools + Σ (seconds at a station + wait for it)
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from services.cli.capacity.profiles import CORES, QUESTIONS, Pool, Question
@@ -40,6 +40,7 @@ class Installation:
     """`replicas`: by service. `mix`: share of each kind of question, summing to 1. `pause_seconds`: between questions.
 
     `sequence_tokens`: prompt and answer together. `uncached`: share of the prompts that is not in the prefix cache.
+    `questions`: what each kind of the mix costs.
     """
 
     pool: Pool
@@ -49,6 +50,7 @@ class Installation:
     pause_seconds: float
     sequence_tokens: int
     uncached: float = 0.5
+    questions: Mapping[str, Question] = field(default_factory=lambda: QUESTIONS)
 
     @cached_property
     def stations(self) -> list[Station]:
@@ -76,7 +78,7 @@ class Installation:
         return (demand / visits if visits else 0.0), visits
 
     def _mean(self, value: Callable[[Question], float]) -> float:
-        return sum(share * value(QUESTIONS[kind]) for kind, share in self.mix.items())
+        return sum(share * value(self.questions[kind]) for kind, share in self.mix.items())
 
     def answer_seconds(self, answers_per_second: float) -> float:
         """Mean time of an answer; inf where a station cannot keep up."""
@@ -109,6 +111,20 @@ class Installation:
         rate = self.most_per_second(utilisation)
         return int(rate * (self.answer_seconds(rate) + self.pause_seconds))
 
+    def each(self, station: str) -> int:
+        """What one replica serves at a time; of prefill and sequences, one replica of the pool."""
+        return {PREFILL: 1, MODEL: self.pool.slots(self.sequence_tokens), **CORES}[station]
+
+    def users_per_replica(self, station: Station, utilisation: float) -> int:
+        """People whom one replica of a station serves while it is no busier than that."""
+        rate = self.each(station.name) * utilisation / station.demand
+        return int(rate * (self.answer_seconds(self.most_per_second(utilisation)) + self.pause_seconds))
+
+    def kind_seconds(self, kind: str) -> float:
+        """Time of an answer of one kind while nobody waits."""
+        question = self.questions[kind]
+        return question.tool_seconds + sum(question.cpu_seconds.values()) + sum(self._model_seconds(question))
+
 
 def visits_of(question: Question, service: str) -> int:
     """How often a question comes to a service: gateway and orchestrator work at each turn, the others once."""
@@ -123,6 +139,6 @@ def needed(installation: Installation, users: int, utilisation: float) -> dict[s
     rate = users / (installation.answer_seconds(0.0) + installation.pause_seconds)
     found: dict[str, int] = {}
     for one in installation.stations:
-        each = {PREFILL: 1, MODEL: installation.pool.slots(installation.sequence_tokens), **CORES}[one.name]
+        each = installation.each(one.name)
         found[one.name] = max(1, math.ceil(rate * one.demand / (each * utilisation) - _SPARE))
     return found

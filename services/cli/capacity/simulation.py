@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from services.cli.capacity.planning import MODEL, PREFILL, Installation, visits_of
-from services.cli.capacity.profiles import QUESTIONS, Question
+from services.cli.capacity.profiles import Question
 
 # How a time is spread about its mean.
 Spread = Callable[[random.Random, float], float]
@@ -99,7 +99,7 @@ class _Run:
     def _ask(self, now: float, user: int) -> None:
         kinds, shares = zip(*self._installation.mix.items(), strict=True)
         [kind] = self._source.choices(kinds, shares)
-        self._go_on(now, _Visitor(user, now, stages(QUESTIONS[kind], self._installation)))
+        self._go_on(now, _Visitor(user, now, stages(self._installation.questions[kind], self._installation)))
 
     def _go_on(self, now: float, visitor: _Visitor) -> None:
         name, mean = next(visitor.stages, ("", 0.0))

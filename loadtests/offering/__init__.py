@@ -1,0 +1,1 @@
+"""Offers load by the clock with Locust, keeps every sample, and judges the run."""

@@ -1,0 +1,237 @@
+"""Plots as SVG that stands in a page and takes its colours from it: right by day and by night, and text is text."""
+
+import html
+import io
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib import figure as figures
+from matplotlib import ticker as tickers
+
+from loadtests.report.figures import Figures, Point, ProcessLine
+
+# Colours that no plot would use, and what the page puts in their place.
+_INK, _FAINT, _BAD, _REFUSED = "#010203", "#020304", "#030405", "#040506"
+_SERIES = tuple(f"#0a0b{place:02x}" for place in range(16))
+_STYLE: Mapping[str, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "sabueso",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": _INK,
+    "axes.labelcolor": _INK,
+    "axes.edgecolor": _FAINT,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "grid.color": _FAINT,
+    "axes.grid": True,
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+}
+# Their types are not strict ones.
+_mpl: Any = mpl
+_Figure: Any = figures.Figure
+_ticker: Any = tickers
+_WIDTH_INCHES = 4.4
+# More steps than these nobody sees.
+_MOST_STEPS = 400
+_PERCENT_STYLES = {"p50": ":", "p95": "--", "p99": "-."}
+
+
+def latencies(series: Mapping[str, Sequence[float]], budgets: Mapping[str, float], title: str) -> str:
+    """Share of the answers that took so many milliseconds or less, and the budgets by percentile. SVG, or ""."""
+    shown = {name: sorted(values) for name, values in series.items() if values}
+    if not shown:
+        return ""
+
+    def draw(axes: Any) -> None:
+        for place, values in enumerate(shown.values()):
+            axes.step(*_steps(values), where="post", color=_SERIES[place], linewidth=1.8)
+        for percent, value in budgets.items():
+            axes.axvline(value, color=_INK, linewidth=1.2, linestyle=_PERCENT_STYLES[percent])
+            share = int(percent[1:]) / 100
+            axes.plot([value], [share], color=_INK, marker="o", markersize=4)
+            axes.annotate(percent, (value, share), xytext=(4, -10), textcoords="offset points")
+        _milliseconds(axes.xaxis, [*budgets.values(), *(value for one in shown.values() for value in one)])
+        axes.set_ylim(0, 1.02)
+        axes.set_ylabel("share of answers")
+
+    said = "; ".join(f"{name}: {_said(values)}" for name, values in shown.items())
+    limits = ", ".join(f"{percent} {value:,.0f}" for percent, value in budgets.items())
+    return _drawn(draw, 2.4, title, f"{said}.{f' Budgets in ms: {limits}.' if limits else ''}")
+
+
+def timeline(points: Sequence[Point], title: str, *, wide: bool = False) -> str:
+    """p50 and p95 over the run, and below them a bar for what failed or was refused. SVG, or ""."""
+    answered = [one for one in points if one.p95 is not None]
+    bad = [one for one in points if one.failed_count or one.refused_count]
+    if not answered and not bad:
+        return ""
+
+    def draw(axes: Any) -> None:
+        for percent, line in (("p50", "-"), ("p95", "--")):
+            axes.plot(
+                [one.at for one in answered],
+                [getattr(one, percent) for one in answered],
+                line,
+                color=_SERIES[0],
+                linewidth=1.5,
+                marker="." if len(answered) < 2 else "",
+            )
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("ms")
+        axes.set_xlabel("seconds from the start")
+        if bad:
+            counts: Any = axes.twinx()
+            width = min((b.at - a.at for a, b in pairwise(points)), default=1.0)
+            failed = [one.failed_count for one in bad]
+            counts.bar([one.at for one in bad], failed, width, color=_BAD)
+            counts.bar(
+                [one.at for one in bad], [one.refused_count for one in bad], width, bottom=failed, color=_REFUSED
+            )
+            counts.set_ylim(0, 3 * max(one.failed_count + one.refused_count for one in bad))
+            counts.set_ylabel("failed, refused")
+            counts.grid(visible=False)
+            counts.yaxis.set_major_locator(_ticker.MaxNLocator(3, integer=True))
+
+    worst = max(answered, key=lambda one: one.p95 or 0.0, default=None)
+    slowest = f"p95 is at most {worst.p95:,.0f} ms, at {worst.at:,.0f} s" if worst else "nothing was answered"
+    failed_count, refused_count = sum(one.failed_count for one in bad), sum(one.refused_count for one in bad)
+    return _drawn(draw, 2.2, title, f"{slowest}; {failed_count} failed, {refused_count} refused.", 9.0 if wide else 0)
+
+
+def stages(rows: Sequence[Figures], names: Sequence[str]) -> str:
+    """Mean milliseconds of each stage, a bar a scenario. SVG, or ""."""
+    shown = [one for one in rows if one.stages]
+    if not shown:
+        return ""
+
+    def draw(axes: Any) -> None:
+        for place, one in enumerate(shown):
+            left = 0.0
+            for colour, name in zip(_SERIES, names, strict=False):
+                value = one.stages.get(name, 0.0)
+                axes.barh(place, value, left=left, height=0.6, color=colour)
+                left += value
+        axes.set_yticks(range(len(shown)), [_folded(one.scenario.name) for one in shown])
+        axes.set_ylim(len(shown) - 0.5, -0.5)
+        axes.tick_params(length=0)
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel("ms, mean")
+
+    said = "; ".join(
+        f"{one.scenario.name}: " + ", ".join(f"{name} {value:,.0f}" for name, value in one.stages.items())
+        for one in shown
+    )
+    return _drawn(draw, 0.7 + 0.36 * len(shown), "Where the time goes", f"{said} (ms).")
+
+
+def token_gaps(rows: Sequence[Figures]) -> str:
+    """Time between two pieces of an answer: a bar from median to p95 of the usual, a stroke at p95 of the longest."""
+    shown = [one for one in rows if one.gap is not None]
+    if not shown:
+        return ""
+
+    def draw(axes: Any) -> None:
+        for place, one in enumerate(shown):
+            if one.gap is None:
+                continue
+            axes.plot([one.gap.p50, one.gap.p95], [place, place], color=_SERIES[0], linewidth=3)
+            axes.plot([one.gap.p50], [place], color=_SERIES[0], marker="o", markersize=5)
+            if one.longest_gap is not None:
+                axes.plot([one.longest_gap.p95] * 2, [place - 0.3, place + 0.3], color=_INK, linewidth=1.4)
+        axes.set_yticks(range(len(shown)), [_folded(one.scenario.name) for one in shown])
+        axes.set_ylim(len(shown) - 0.5, -0.5)
+        axes.tick_params(length=0)
+        _milliseconds(axes.xaxis, [value for one in shown if one.gap for value in (one.gap.p50, one.gap.p95)])
+
+    said = "; ".join(f"{one.scenario.name}: {one.gap.p50:,.1f}" for one in shown if one.gap)
+    return _drawn(draw, 0.7 + 0.3 * len(shown), "Between tokens", f"Medians in ms: {said}.")
+
+
+def processes(
+    lines: Sequence[ProcessLine], line: Callable[[ProcessLine], Sequence[tuple[float, float]]], unit: str
+) -> str:
+    """One measure of each process over time. SVG, or ""."""
+    shown = [(colour, one) for colour, one in zip(_SERIES, lines, strict=False) if line(one)]
+    if not shown:
+        return ""
+
+    def draw(axes: Any) -> None:
+        for colour, one in shown:
+            seconds, values = zip(*line(one), strict=True)
+            axes.plot(seconds, values, color=colour, linewidth=1.5, marker="." if len(values) < 2 else "")
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel(unit)
+        axes.set_xlabel("seconds from the start")
+
+    said = "; ".join(f"{one.name}: from {line(one)[0][1]:,.0f} to {line(one)[-1][1]:,.0f}" for _, one in shown)
+    return _drawn(draw, 2.4, f"Processes, {unit}", f"{said}.")
+
+
+def _steps(values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """A distribution in few enough steps; the last one is the longest answer."""
+    count = len(values)
+    wanted = (
+        range(count) if count <= _MOST_STEPS else [(count - 1) * at // (_MOST_STEPS - 1) for at in range(_MOST_STEPS)]
+    )
+    return [values[at] for at in wanted], [(at + 1) / count for at in wanted]
+
+
+def _milliseconds(axis: Any, values: Sequence[float]) -> None:
+    """Logarithmic where the values lie far from each other."""
+    if min(values) > 0 and max(values) / min(values) > 20:
+        axis.axes.set_xscale("log")
+        axis.set_minor_formatter(_ticker.NullFormatter())
+    axis.set_major_formatter(_ticker.FuncFormatter(_grouped))
+    axis.axes.set_xlabel("ms")
+
+
+def _grouped(value: float, _: int) -> str:
+    return f"{value:,.10g}"
+
+
+def _said(values: Sequence[float]) -> str:
+    half, most = values[(len(values) - 1) // 2], values[max(0, -(-len(values) * 95 // 100) - 1)]
+    return f"half took {half:,.0f} ms or less, 95 % {most:,.0f} ms"
+
+
+def _folded(name: str) -> str:
+    """In two lines where one would take the room of the bars."""
+    if len(name) <= 16 or " " not in name:
+        return name
+    words = name.split()
+    cut = min(range(1, len(words)), key=lambda at: abs(len(" ".join(words[:at])) - len(name) / 2))
+    return " ".join(words[:cut]) + "\n" + " ".join(words[cut:])
+
+
+def _drawn(draw: Callable[[Any], None], height: float, title: str, said: str, width: float = 0) -> str:
+    with _mpl.rc_context(dict(_STYLE)):
+        figure = _Figure(figsize=(width or _WIDTH_INCHES, height))
+        draw(figure.add_subplot())
+        written = io.StringIO()
+        figure.savefig(written, format="svg", bbox_inches="tight", metadata={"Date": None})
+    return _in_page(written.getvalue(), title, said)
+
+
+def _in_page(text: str, title: str, said: str) -> str:
+    """Without prologue and fixed size; colours are the page's variables; `title` and `said` are read aloud."""
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    head, rest = text.split(">", 1)
+    head = re.sub(r' (?:height|width)="[^"]*"', "", head)
+    label = html.escape(f"{title}. {said}", quote=True)
+    names = {_INK: "ink", _FAINT: "line", _BAD: "bad", _REFUSED: "refused"}
+    for colour, name in (*names.items(), *((one, f"s{at}") for at, one in enumerate(_SERIES))):
+        rest = rest.replace(colour, f"var(--{name})")
+    # Ids of several plots in one page must not meet.
+    mark = f"p{zlib.crc32(label.encode()):x}"
+    return f'{head} role="img" aria-label="{label}">' + re.sub(r'(id="|url\(#|href="#)', rf"\1{mark}-", rest)
