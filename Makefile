@@ -8,7 +8,7 @@ UV_VERSION := 0.13.9
 export UV_LINK_MODE ?= copy
 PROTOS := $(shell find protos/sabueso -name '*.proto')
 
-.PHONY: help setup protos up down status logs ask backup images test-images check fmt docs test test-slow test-chart test-cluster helm eval-retrieval bench load-smoke soak load browser clients promtool evals lock clean
+.PHONY: help setup protos up down status logs ask backup images test-images check fmt docs test test-slow test-chart test-cluster helm eval-retrieval bench bench-table bench-peers bench-check bench-baseline load load-smoke load-spike load-soak load-ingest load-report soak-gateway chaos browser clients promtool evals lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -142,19 +142,47 @@ evals: setup ## the demo's golden sets against the running stack (needs make up 
 	@$(BIN)/sabueso evals run demo/evals/answers $(if $(JUDGE),--judge $(JUDGE)) --out .sabueso/evals/answers-$$(date +%Y%m%d-%H%M%S) $(if $(GATE),--gate tests/data/evals/baseline/answers.json)
 	@$(BIN)/sabueso evals run demo/evals/tools $(if $(JUDGE),--judge $(JUDGE)) --out .sabueso/evals/tools-$$(date +%Y%m%d-%H%M%S) $(if $(GATE),--gate tests/data/evals/baseline/tools.json)
 
-bench: setup ## measure, on a stack of its own; one JSON line a figure (ONLY="sql_query memory")
-	@$(BIN)/python -m loadtests.bench $(if $(ONLY),--only $(ONLY))
+bench: setup ## measure, on a stack of its own; one JSON line a figure (ONLY="sql_query memory" TABLE=1: into docs/performance.md BIG=1: a million chunks)
+	@$(BIN)/python -m loadtests.bench $(if $(BIG),--only hybrid_search_1m,$(if $(ONLY),--only $(ONLY))) $(if $(TABLE),--table)
+
+bench-table: setup ## the latencies of a run of make load into docs/performance.md (RUN=.sabueso/load/…)
+	@$(BIN)/python -m loadtests.performance $(if $(RUN),--run '$(RUN)')
+
+bench-peers: setup ## install what the models are compared with (6 GB)
+	@$(BIN)/python -m loadtests.peers.environments
+
+bench-check: setup ## ratios to peers against the committed baseline, five minutes at most
+	@$(BIN)/python -m loadtests.bench_check
+
+bench-baseline: setup ## renew that baseline (three runs)
+	@$(BIN)/python -m loadtests.bench_check --write
 
 clean: $(VENV)/.installed ## stop everything and forget its data
 	@$(BIN)/python -c 'from local.stack import clean; clean()'
 
-# ---- under load --------------------------------------------------------------------------------------------------
+# ---- under load, and with faults --------------------------------------------------------------------------------------------------
 
-load-smoke: setup ## a few users for 20 s, every answer checked (needs the stack: make up DETACH=1)
-	@$(BIN)/locust -f loadtests/smoke.py --headless --users 4 --spawn-rate 4 --run-time 20s --stop-timeout 10 --only-summary
+load: setup ## latency budgets of slo.yaml, on a stack of its own (SABUESO_URL=… SABUESO_API_KEY=… for another; ONLY="naive" SECONDS_EACH=12)
+	@$(BIN)/python -m loadtests.slo $(if $(ONLY),--only $(ONLY)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH))
 
-soak: setup ## the gateway for 20 minutes at 100 requests a second, with aborts and faults (DURATION=1200 RATE=100)
-	@$(BIN)/python -m loadtests.soak --seconds $(or $(DURATION),1200) --rate $(or $(RATE),100)
+load-smoke: setup ## every question of the load tests twice, each answer checked (needs the stack: make up DETACH=1)
+	@$(BIN)/python -m loadtests.smoke
 
-load: setup ## latency budgets of slo.yaml, on a stack of its own (SABUESO_URL=… SABUESO_API_KEY=… for another)
-	@$(BIN)/python -m loadtests.slo
+load-spike: setup ## five times the rate for some seconds: does it recover
+	@$(BIN)/python -m loadtests.spike
+
+load-soak: setup ## all scenarios for half an hour: does it leak (DURATION=1800)
+	@$(BIN)/python -m loadtests.soak --seconds $(or $(DURATION),1800)
+
+load-ingest: setup ## answers without and with documents being indexed beside them
+	@$(BIN)/python -m loadtests.ingest
+
+load-report: setup ## the report of a run, or what changed between two (A=folder B=folder)
+	@test -n "$(A)" || { echo 'Say which: make load-report A=.sabueso/load/slo-… B=.sabueso/load/slo-…'; exit 1; }
+	@$(BIN)/python -m loadtests.report '$(A)' $(if $(B),'$(B)')
+
+soak-gateway: setup ## the gateway for 20 minutes at 100 requests a second, with aborts and faults (DURATION=1200 RATE=100)
+	@$(BIN)/python -m loadtests.gateway_soak --seconds $(or $(DURATION),1200) --rate $(or $(RATE),100)
+
+chaos: setup ## faults, full disks, clocks and rollouts on a stack of its own (ONLY="valkey and cut")
+	@TEST_CHAOS=$(CURDIR)/.sabueso/chaos/$$(date +%Y%m%d-%H%M%S).jsonl $(BIN)/pytest tests/chaos -q $(if $(ONLY),-k '$(ONLY)')
