@@ -1,7 +1,8 @@
 """Our agent, with the script of bench_agent_worker: the loop itself, without gRPC.
 
 With the argument `shipped` it is as it is shipped: a shield reads what tools return, and a reviewer every sentence. The
-peers do neither, and are compared with the loop alone.
+passages bear the word of the scan at ingestion, as all do that were taken in by the same version. The peers do none of
+it, and are compared with the loop alone.
 """
 
 import asyncio
@@ -25,10 +26,14 @@ from services.orchestrator.run import Task
 from services.orchestrator.shield.tenant_shield import TenantShield
 from services.orchestrator.strategies.registry import strategies
 from services.orchestrator.tools import SqlQuery, Tool, VectorSearch
+from services.runtime.recognition.injections.version import version
 from services.runtime.tenants import GuardTools
 
 _FOUND = Passages(
-    tuple(Passage("contracts", str(n), "Contracts", "c.pdf", n, "8.3", "en", text) for n, text in enumerate(PASSAGES))
+    tuple(
+        Passage("contracts", str(n), "Contracts", "c.pdf", n, "8.3", "en", text, harmless_by=version())
+        for n, text in enumerate(PASSAGES)
+    )
 )
 _ROWS = Rows("SELECT count(*) FROM contracts WHERE year = $1", "[2025]", ("count",), ((47,),))
 
