@@ -9,11 +9,11 @@ from loadtests.offering.samples import machine, revision
 
 
 def facts() -> dict[str, Any]:
-    """Processor, cores, memory, versions, and the revision of the code."""
-    versions = {"kernel": platform.release(), "python": platform.python_version()}
-    return {**machine(), **versions, "revision": revision()}
+    """Processor, cores, memory, versions."""
+    return {**machine(), "kernel": platform.release(), "python": platform.python_version()}
 
 
 def moment() -> dict[str, Any]:
-    """When, and how many processes wanted a core then: above the cores, times are noise and only ratios compare."""
-    return {"at": datetime.now(UTC).isoformat(timespec="minutes"), "load": round(os.getloadavg()[0], 1)}
+    """When, of which code, and how many processes wanted a core then: above the cores, only ratios compare."""
+    at, load = datetime.now(UTC).isoformat(timespec="minutes"), round(os.getloadavg()[0], 1)
+    return {"at": at, "revision": revision(), "load": load}

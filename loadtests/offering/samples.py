@@ -6,15 +6,17 @@ import math
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from loadtests.offering.plan import PERCENTS, Load, Row
 
 SCHEMA = 1
+_WRITTEN = (":(exclude)docs", ":(exclude)*.md", ":(exclude)loadtests/baseline.json")
 
 
 @dataclass(frozen=True)
@@ -139,12 +141,20 @@ def machine() -> dict[str, Any]:
     return {"cores": os.cpu_count() or 1, "memory_gib": round(memory, 1), "cpu": _cpu()}
 
 
-def revision() -> str:
-    """Of the working copy; empty where there is none."""
+@cache
+def revision(folder: Path = Path(__file__).parents[2]) -> str:
+    """Of the working copy, with `+` where files differ from it; empty where there is none.
+
+    Pages, and the figures that measuring writes itself, do not count. Asked once: this is the code that runs.
+    """
+    if not (commit := _git(folder, "rev-parse", "HEAD")):
+        return ""
+    return commit + ("+" if _git(folder, "status", "--porcelain", "--", ".", *_WRITTEN) else "")
+
+
+def _git(folder: Path, *arguments: str) -> str:
     try:
-        ran = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10
-        )
+        ran = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return ran.stdout.strip() if ran.returncode == 0 else ""
@@ -179,8 +189,3 @@ def _cpu() -> str:
 
 def _rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
-
-
-def seen(samples: Sequence[Sample], row: str) -> list[Sample]:
-    """Those of a row that count."""
-    return [one for one in samples if one.scenario == row and not one.warm_up]

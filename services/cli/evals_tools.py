@@ -82,7 +82,10 @@ def _ran(wanted: "Wanted") -> "Ran":
 def _show(ran: "Ran") -> None:
     from services.evaluation.tools.leaderboard_report import COLUMNS, rows
 
-    table = Table(*COLUMNS, box=None)
+    table = Table(box=None)
+    for column in COLUMNS:
+        # Figures may go to the next line on a narrow terminal, names are never cut.
+        table.add_column(column, no_wrap=not table.columns)
     for row in rows(ran.figures):
         table.add_row(*row)
     out.print(table)

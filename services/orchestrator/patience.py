@@ -33,10 +33,12 @@ class Patience:
         try:
             return await awaited
         except asyncio.CancelledError:
-            if self._lost and task.uncancel() <= cancelling:
+            if self._lost and task.cancelling() - 1 <= cancelling:
                 raise TimeoutError from None
             raise
         finally:
+            if self._lost:  # whatever has become of our cancelling
+                task.uncancel()
             self._waiting, self._lost = None, False
 
     def close(self) -> None:

@@ -220,6 +220,7 @@ class Collection(BaseModel):
     chunking: Json
     index: Json
     migration: Json | None
+    differs: str | None
 
 
 class CollectionList(Page):

@@ -80,3 +80,22 @@ async def test_nothing_is_left_to_ring():
         await patience.wait(_after(0), time.monotonic() + SOON)
     await asyncio.sleep(2 * SOON)
     assert asyncio.current_task().cancelling() == 0
+
+
+@pytest.mark.parametrize("instead", ["an answer", "a failure"])
+async def test_what_ends_otherwise_when_it_is_cancelled_leaves_nothing_of_it(instead):
+    async def stubborn():
+        try:
+            await asyncio.sleep(FAR)
+        except asyncio.CancelledError:
+            if instead == "a failure":
+                raise ValueError("broken") from None
+        return "there"
+
+    with closing(Patience(time.monotonic)) as patience:
+        if instead == "a failure":
+            with pytest.raises(ValueError, match="broken"):
+                await patience.wait(stubborn(), time.monotonic() + SOON)
+        else:
+            assert await patience.wait(stubborn(), time.monotonic() + SOON) == "there"
+    assert asyncio.current_task().cancelling() == 0
