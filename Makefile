@@ -111,11 +111,14 @@ test-cluster: setup helm ## the charts on a live API server (CLUSTER=kubeconfig 
 	@$(BIN)/python -m local.cluster build
 	@SABUESO_TEST_CLUSTER='$(or $(CLUSTER),own)' $(BIN)/pytest tests/cluster -q $(if $(ONLY),-k '$(ONLY)')
 
-test-slow: setup browser clients promtool helm ## the slow tests (none is fine)
+# Several of them start a whole stack: more than two side by side would wait for each other.
+SLOW_JOBS ?= 2
+
+test-slow: setup browser clients promtool helm ## the slow tests, SLOW_JOBS=2 files side by side
 	@$(BIN)/python -m local.clients llama
 	@$(BIN)/python -m local.clients ragas
 	@$(BIN)/python -m local.clients ray
-	@$(BIN)/pytest -q -m slow || [ $$? -eq 5 ]
+	@$(BIN)/pytest -q -m slow -n $(SLOW_JOBS) --dist loadfile || [ $$? -eq 5 ]
 
 browser: setup
 	@$(BIN)/python -m local.browser
@@ -172,7 +175,7 @@ load-spike: setup ## five times the rate for some seconds: does it recover
 	@$(BIN)/python -m loadtests.spike
 
 load-soak: setup ## all scenarios for half an hour: does it leak (DURATION=1800)
-	@$(BIN)/python -m loadtests.soak --seconds $(or $(DURATION),1800)
+	@$(BIN)/python -m loadtests.soak $(if $(DURATION),--seconds $(DURATION))
 
 load-ingest: setup ## answers without and with documents being indexed beside them
 	@$(BIN)/python -m loadtests.ingest

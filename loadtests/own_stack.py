@@ -21,7 +21,7 @@ from services.runtime import context
 from services.runtime.identity import Signer
 
 _MODELS = Path(".sabueso/models")
-_UP_SECONDS, _DOWN_SECONDS = 150, 60
+_UP_SECONDS, _DOWN_SECONDS = 240, 60
 # Limits are on, and counted in Valkey, but never reached.
 _LIMITS = {"requests_per_minute": 1_000_000, "tokens_per_minute": 1_000_000_000, "concurrent_requests": 1_000}
 
@@ -102,7 +102,7 @@ class OwnStack:
         try:
             return subprocess.run(
                 [sys.executable, "-m", "local.stack", *words],
-                env=os.environ | {"SABUESO_HOME": str(self.home)},
+                env={"SABUESO_UP_SECONDS": "200"} | os.environ | {"SABUESO_HOME": str(self.home)},
                 capture_output=True,
                 text=True,
                 check=False,

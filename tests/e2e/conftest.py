@@ -54,7 +54,7 @@ def run_stack(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """`python -m local.stack …`, as make calls it."""
     return subprocess.run(
         [sys.executable, "-m", "local.stack", *words],
-        env=os.environ | {"SABUESO_HOME": str(home)},
+        env=os.environ | {"SABUESO_HOME": str(home), "SABUESO_UP_SECONDS": "200"},
         capture_output=True,
         text=True,
         check=False,
@@ -74,16 +74,25 @@ def read_env(home: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in (home / "env").read_text().splitlines())
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever is first waits until a whole stack has started, which on a busy machine takes a while."""
+    for item in items:
+        if "stack" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(300))
+
+
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     home = fresh_home(tmp_path_factory.mktemp("stack"))
     port = ports.pick(1, ports.random_start())[0]
-    started = run_stack(home, "up", "--detach", "--port", str(port))
-    assert started.returncode == 0, started.stdout + started.stderr
-    yield Stack(home, read_env(home))
-    stopped = run_stack(home, "down")
+    try:
+        started = run_stack(home, "up", "--detach", "--port", str(port))
+        assert started.returncode == 0, started.stdout + started.stderr
+        yield Stack(home, read_env(home))
+    finally:  # also what has begun to start when its time is over
+        stopped = run_stack(home, "down")
+        shutil.rmtree(home, ignore_errors=True)
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
-    shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

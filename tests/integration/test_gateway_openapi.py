@@ -127,6 +127,7 @@ async def check(stack, document, examples, mode):
     return statuses
 
 
+@pytest.mark.slow
 async def test_generated_requests_are_answered_as_described(stack, document):
     statuses = await check(stack, document, 4, GenerationMode.POSITIVE)
     unseen = [label for label, seen in statuses.items() if label.startswith("GET ") and 200 not in seen]

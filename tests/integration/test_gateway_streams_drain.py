@@ -61,6 +61,7 @@ async def test_running_streams_finish_while_nothing_new_comes(tmp_path, valkey_u
         assert await asyncio.wait_for(gateway.process.wait(), 30) == 0
 
 
+@pytest.mark.slow
 async def test_what_does_not_finish_within_the_grace_is_told_so(tmp_path, valkey_url, mock):
     grace = {"SABUESO_SHUTDOWN_GRACE_SECONDS": "0.2", "SABUESO_SHUTDOWN_NOTICE_SECONDS": "0"}
     async with gateway_process(tmp_path, valkey_url, mock.url, **grace) as gateway:

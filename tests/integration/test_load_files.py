@@ -71,6 +71,7 @@ def run(server, file, *arguments):
         return ended(process)
 
 
+@pytest.mark.slow
 def test_a_broken_budget_is_exit_status_1_and_named_in_the_table(server, words, tmp_path):
     status, output, errors = run(server, "smoke", *words, "--out", str(tmp_path / "run"))
     assert status == 1, errors

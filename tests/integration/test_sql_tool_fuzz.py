@@ -207,6 +207,7 @@ async def attack(connections, seed, count):
     return approved_count, ran
 
 
+@pytest.mark.slow
 async def test_changed_statements_that_pass_only_read_what_is_permitted(connections):
     approved, ran = await attack(connections, seed=0, count=4000)
     assert approved > 150

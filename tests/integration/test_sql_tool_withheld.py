@@ -208,6 +208,7 @@ async def test_the_guard_agrees_with_the_databases_grants(connections):
     assert not refused
 
 
+@pytest.mark.slow
 async def test_the_guard_agrees_with_the_databases_grants_on_made_statements(connections):
     statements = Statements(seed=0)
     approved, _ = await valid(connections, [statements.statement() for _ in range(200)])

@@ -90,6 +90,7 @@ async def test_a_result_reaches_those_who_wait_at_other_processes_soon(caches):
     assert time.perf_counter() - started < 15
 
 
+@pytest.mark.slow
 async def test_when_a_leader_is_killed_one_of_those_who_wait_runs_the_tool(caches, addresses, tenant):
     leading = f"""
 import asyncio, sys

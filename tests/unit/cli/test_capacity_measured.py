@@ -109,6 +109,7 @@ def test_the_command_shows_what_was_measured_beside_what_it_makes_of_it(tmp_path
     assert "not measured here" not in shown
 
 
+@pytest.mark.slow
 def test_the_run_says_which_profile_and_the_command_line_may_say_another(tmp_path):
     folder = str(written(tmp_path, answers(), profile="h100-tp2"))
     assert json.loads(call("--from", folder, "--json").stdout)["gpus_needed"] == 2

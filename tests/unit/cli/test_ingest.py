@@ -280,6 +280,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_is_interrupted_says_how_to_go_on(archive, docs):
     archive.looks_until_ready = 10**6
     words = "ingest", docs, "--collection", "contracts"

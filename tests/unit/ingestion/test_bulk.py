@@ -216,6 +216,7 @@ def test_a_missing_package_is_told_with_the_fix():
         optional.module("ray_that_is_not_there")
 
 
+@pytest.mark.slow
 def test_no_service_and_no_command_loads_ray():
     """It is large, and is not there in the services' images."""
     script = (

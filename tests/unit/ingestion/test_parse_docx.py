@@ -217,6 +217,7 @@ def test_the_title_of_a_program_is_no_title():
     assert parse_docx(saved(document)).title == "Contrato marco"
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_part_with_anything_in_it_is_read_or_refused(data):

@@ -102,7 +102,9 @@ block = st.one_of(
 blocks = st.lists(block, max_size=12)
 
 
-@pytest.mark.parametrize("strategy", ALL)
+@pytest.mark.parametrize(
+    "strategy", [pytest.param(one, marks=pytest.mark.slow if one == "code" else ()) for one in ALL]
+)
 @settings(max_examples=25, deadline=None)
 @given(blocks, st.sampled_from([signs, characters]), st.integers(0, 39), st.sampled_from([0, 60, 200]))
 def test_no_strategy_loses_a_character_or_breaks_a_size(strategy, blocks, count, overlap, parent):

@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from loadtests import performance, performance_plots
+from loadtests.offering import samples
 from loadtests.targets import TARGETS
 
 PAGE = "# Costs\n\nabout\n\n<!-- measured -->\nyesterday\n<!-- /measured -->\n\nafter\n"
@@ -53,6 +54,16 @@ def test_a_target_is_reached_missed_by_so_much_or_not_measured(folder):
     assert "missed: 4.00 ×" in rows["SQL guard, p50"]
     assert "missed: 1.09 ×" in rows["its recall@10 against exact"]
     assert rows["whole stack idle"].endswith("| not measured |")
+    assert "| not measured: it installs" in rows["`make up` where nothing is installed"]
+
+
+def test_a_row_says_on_which_day_and_its_figure_of_which_revision_it_is(folder):
+    performance.keep([FOUND[0] | {"at": "2026-11-29T20:00+00:00", "revision": "abc"}, FOUND[3]], folder)
+    rows = [line for line in page(folder).splitlines() if "| 2026-11-29 |" in line]
+    assert [row.split(" | ")[0] for row in rows] == ["| SQL guard, p50", "| the same, p99", "| `sql_guard`"]
+    kept = json.loads((folder / "docs/performance.json").read_text(encoding="utf-8"))["figures"]
+    assert kept["sql_guard / sqlglot.parse"]["revision"] == "abc"
+    assert kept["gateway_added / Envoy"]["revision"] == samples.revision()
 
 
 def test_a_figure_that_is_measured_again_replaces_its_own_only(folder):
@@ -71,11 +82,49 @@ def test_answers_come_from_the_samples_of_a_load_test(folder, tmp_path):
     about = {"started_at": "2026-11-30T20:00:00+00:00", "profile": "h100-tp4", "scenarios": [scenario]}
     (run / "run.json").write_text(json.dumps(about))
     sample = {"scenario": "naive RAG", "problem": "", "refused": False, "warm_up": False}
-    samples = [sample | {"due": 1.0, "ended": 1.0 + n / 100} for n in range(1, 21)]
-    samples += [sample | {"due": 0.0, "ended": 50.0, **why} for why in ({"warm_up": True}, {"problem": "500"})]
-    (run / "samples.jsonl").write_text("".join(json.dumps(one) + "\n" for one in samples))
+    lines = [sample | {"due": 1.0, "ended": 1.0 + n / 100} for n in range(1, 21)]
+    lines += [sample | {"due": 0.0, "ended": 50.0, **why} for why in ({"warm_up": True}, {"problem": "500"})]
+    (run / "samples.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     performance.keep_answers(run, folder)
-    assert "| naive RAG | 300 | 100 | 190 | 20 | reached |" in page(folder)
+    assert "| naive RAG | 300 | 100 | 190 | – | – | 20 | reached |" in page(folder)
+
+
+def answers(folder, run, **scenarios):
+    """The last cell of each row; scenarios by name: p95 budget, answer, the model's part in ms, `median`."""
+    run.mkdir()
+    offered, lines = [], []
+    for name, (budget, answer, model, median) in scenarios.items():
+        offered.append({"name": name, "budgets": {"answer": {"p95": budget}}, "median": median})
+        fine = {"problem": "", "refused": False, "warm_up": False, "stages_ms": {"model": model}}
+        lines.append(fine | {"scenario": name, "due": 1.0, "ended": 1.0 + answer / 1000})
+    about = {"started_at": "2026-11-30T20:00:00+00:00", "profile": "h100-tp4", "scenarios": offered}
+    (run / "run.json").write_text(json.dumps(about | {"revision": "0123456789abcdef+"}))
+    (run / "samples.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    performance.keep_answers(run, folder)
+    assert "revision 0123456789+" in page(folder)
+    rows = [line.strip("| ").split(" | ") for line in page(folder).splitlines() if line.startswith("| ")]
+    return {cells[0]: cells for cells in rows if cells[0] in scenarios}
+
+
+def test_an_answer_that_is_too_late_says_how_far_and_whose_time_it_is(folder, tmp_path):
+    found = answers(folder, tmp_path / "run", late=(300, 330, 256, None), slow=(300, 400, 350, None))
+    assert found["late"][1:6] == ["300", "330", "330", "256", "74"]
+    assert found["late"][-1] == "missed: 1.10 ×; the model leaves 44 ms for the rest, whose median is 74 ms"
+    assert found["slow"][-1] == "missed: 1.33 ×; the model's turns alone take longer"
+
+
+def test_a_median_that_the_models_turns_alone_exceed_is_said_to_be_out_of_reach(folder, tmp_path):
+    of = {"of": "first", "times": 0.8}
+    found = answers(
+        folder, tmp_path / "run", first=(560, 500, 450, None), again=(560, 480, 440, of), cheap=(560, 450, 10, of),
+        kept=(560, 400, 390, of),
+    )  # fmt: skip
+    assert found["again"][-1] == (
+        "reached; its median is 0.96 × that of first, to be 0.8 ×; missed: the model's own turns alone are 0.88 × of it,"
+        " more than 0.8 ×, so it cannot be met while all turns are made"
+    )
+    assert found["cheap"][-1] == "reached; its median is 0.90 × that of first, to be 0.8 ×; missed"
+    assert found["kept"][-1] == "reached; its median is 0.80 × that of first, to be 0.8 ×; reached"
 
 
 def test_plots_are_pictures_that_follow_the_readers_colours(folder):

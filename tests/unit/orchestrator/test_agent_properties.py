@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from contextlib import aclosing, suppress
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -150,6 +151,7 @@ def cites_what_there_is(world):
         assert "evil.example" not in text_of(world.events)
 
 
+@pytest.mark.slow
 @given(
     parts=st.lists(
         st.tuples(st.lists(TURNS | MODEL_ERRORS, min_size=1, max_size=4), st.integers(1, 4)), min_size=1, max_size=5

@@ -18,6 +18,7 @@ def test_a_folder_without_collections_ends_the_command(capsys, tmp_path):
     assert "holds no collection" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_service_that_does_not_start_ends_the_command_with_its_log(capsys, tmp_path):
     no_model = f"onnx:{tmp_path / 'nothing'}"
     assert command.main(["--collections", "identifiers", "--max-questions", "1", "--model", no_model]) == 1

@@ -79,6 +79,7 @@ def test_the_interval_of_a_coin_is_that_of_the_binomial_distribution():
     assert found.high == pytest.approx(0.4 + 1.96 * 0.049, abs=0.015)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
 def test_an_interval_holds_the_mean_and_is_the_same_each_time(values):
     found = interval(np.array(values), resamples=500)

@@ -229,6 +229,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.sampled_from(FAMILIES), st.lists(PIECES | st.text(max_size=4), max_size=30), st.integers(1, 9), st.booleans())
 def test_no_text_breaks_the_reader_and_how_it_is_cut_makes_no_difference(profile, pieces, size, cut):
     text = "".join(pieces)
