@@ -18,7 +18,7 @@ LOCKS = Path("tests/e2e/clients")
 LLAMA_LOCK = Path("tests/integration/llama_server.lock")
 RAGAS_LOCK = Path("tests/data/evals/metrics/ragas/requirements.lock")
 # What Ray needs besides our own packages, beside which it lies.
-RAY_LOCK = Path("tests/contract/ray.lock")
+RAY_LOCK = Path("ray.lock")
 OUR_LOCK = Path("requirements.lock")
 FOLDER = Path(".sabueso/clients")
 

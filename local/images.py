@@ -19,6 +19,12 @@ SERVICES = (
     "gateway", "orchestrator", "retrieval", "ingestion", "embedding", "reranking", "sql_tool", "web_tool", "tool_cache",
     "evaluation", "understudy", "cli", "loadtests",
 )  # fmt: skip
+# Built only when asked for by name, as Ray is large (docs/ray.md): a service, and its groups besides its own.
+RAY_IMAGES = {
+    "embedding-ray": ("embedding", "ray"),
+    "reranking-ray": ("reranking", "ray"),
+    "bulk": ("cli", "ingestion embedding ray"),
+}
 REPOSITORY = "localhost/sabueso"
 TAG = "dev"
 _BUILD_SECONDS = 1800
@@ -61,8 +67,10 @@ def build(engine: Engine, service: str, recipe: Recipe) -> str:
 
 def build_command(engine: Engine, service: str, recipe: Recipe, revision: str, epoch: str) -> list[str]:
     """The command without its secrets. All times in the image are `epoch`, in seconds since 1970."""
+    base, groups = RAY_IMAGES.get(service, (service, ""))
     arguments = {
-        "SERVICE": service,
+        "SERVICE": base,
+        "EXTRA_GROUPS": groups,
         "BASE": recipe.base,
         "WEIGHTS": recipe.weights,
         "REVISION": revision,
@@ -149,8 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Command line; exit status 1 when something is missing or a build fails."""
     parser = argparse.ArgumentParser(prog="python -m local.images", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    building = commands.add_parser("build", help="the images of some services, or of all")
-    building.add_argument("services", nargs="*", metavar="SERVICE", help=", ".join(SERVICES))
+    building = commands.add_parser("build", help="some images, or those of all services")
+    building.add_argument("services", nargs="*", metavar="IMAGE", help=", ".join((*SERVICES, *RAY_IMAGES)))
     building.add_argument("--base", default="", help="image with Debian and Python; default: that of the recipe")
     building.add_argument("--weights", default="", choices=("", "baked", "mounted"))
     building.add_argument("--platform", default="", help="such as linux/arm64")
@@ -176,8 +184,9 @@ def _run(engine: Engine, chosen: argparse.Namespace) -> None:
         case "base":
             print(image_base.make(engine, chosen.suite))
         case "build":
-            if unknown := sorted(set(chosen.services) - set(SERVICES)):
-                raise SystemExit(f"there is no image for {', '.join(unknown)}; there are: {', '.join(SERVICES)}")
+            known = (*SERVICES, *RAY_IMAGES)
+            if unknown := sorted(set(chosen.services) - set(known)):
+                raise SystemExit(f"there is no image for {', '.join(unknown)}; there are: {', '.join(known)}")
             recipe = Recipe(
                 chosen.base, chosen.repository, chosen.tag, chosen.weights, chosen.platform, chosen.no_cache,
                 tuple(chosen.arg),

@@ -100,7 +100,7 @@ def _say(line: str) -> None:
 
 
 def _missing(error: ModuleNotFoundError, group: str) -> NoReturn:
-    _end(f"{error}: the packages of the group {group} are not installed (uv sync --group {group}).")
+    _end(f"{error}: the packages of the group {group} are not installed (uv pip install --group {group} -c requirements.lock).")
 
 
 def _end(message: str) -> NoReturn:

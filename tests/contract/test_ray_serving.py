@@ -101,7 +101,7 @@ def reranked(*texts):
 
 
 def test_the_tests_ray_is_that_of_the_manifests():
-    (locked,) = re.findall(r"^ray==(\S+)", Path("tests/contract/ray.lock").read_text(encoding="utf-8"), re.MULTILINE)
+    (locked,) = re.findall(r"^ray==(\S+)", Path("ray.lock").read_text(encoding="utf-8"), re.MULTILINE)
     for name in ("embedding", "reranking"):
         manifest, *_ = yaml.safe_load_all(Path(f"k8s/ray/{name}.yaml").read_text(encoding="utf-8"))
         assert manifest["spec"]["rayClusterConfig"]["rayVersion"] == locked

@@ -1,13 +1,17 @@
 """The recipe of the images, the workflows that publish them, and what is taken out of a base."""
 
 import re
+import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from local import image_engine, image_rootfs, images
+from local import clients, image_engine, image_rootfs, images
 from local.image_engine import Engine
 from local.images import SERVICES, image_of
 from local.programs import GRPC_SERVICES
@@ -15,6 +19,42 @@ from local.programs import GRPC_SERVICES
 _RECIPE = Path("services/Dockerfile").read_text()
 _WORKFLOWS = sorted(Path(".github/workflows").glob("*.yaml"))
 _PROJECT = tomllib.loads(Path("pyproject.toml").read_text())
+# Where the images run: the Python of the base, on both processors, and the oldest that may be one.
+_PLACES = [
+    {
+        "implementation_name": "cpython", "platform_python_implementation": "CPython", "os_name": "posix",
+        "sys_platform": "linux", "platform_system": "Linux", "platform_machine": machine, "extra": "",
+        "python_version": python.rpartition(".")[0], "python_full_version": python,
+    }
+    for python in ("3.13.9", "3.11.2") for machine in ("x86_64", "aarch64")
+]  # fmt: skip
+
+
+def locked(file, place):
+    """Version of each package that a lock file pins there. Each is pinned once, and by hash."""
+    found = {}
+    for entry in re.split(r"\n(?=\S)", Path(file).read_text().strip()):
+        requirement = Requirement(entry.split(" \\\n")[0])
+        assert "--hash=sha256:" in entry, requirement.name
+        if requirement.marker is None or requirement.marker.evaluate(place):
+            (one,) = requirement.specifier
+            assert found.setdefault(canonicalize_name(requirement.name), one.version) == one.version
+            assert one.operator == "=="
+    return found
+
+
+def asked(groups):
+    """What `uv pip install -r pyproject.toml --group …` asks for by itself, without what that needs in turn."""
+    table = _PROJECT["dependency-groups"]
+    lines = [*_PROJECT["project"]["dependencies"], *(line for group in groups for line in table[group])]
+    return {canonicalize_name(Requirement(line).name) for line in lines}
+
+
+def groups_of(image):
+    """Groups of pyproject.toml that the recipe installs into an image."""
+    service, extra = images.RAY_IMAGES.get(image, (image, ""))
+    more = dict(re.findall(r'WITH_(\w+)="([^"]*)"', _RECIPE))
+    return [service, *more.get(service, "").split(), *extra.split()]
 
 
 def workflow(name):
@@ -42,6 +82,77 @@ def test_the_recipe_takes_packages_by_hash_from_the_lock_only():
     assert len(installs) == 4
     for install in installs:
         assert install.count("-c requirements.lock") == install.count("uv pip install")
+    # Ray is chosen by a group, and groups are installed in one place.
+    assert [install.count("-c ray.lock") for install in installs] == ["--group" in step for step in installs]
+
+
+@pytest.mark.parametrize("place", _PLACES, ids=lambda one: f"{one['python_full_version']}-{one['platform_machine']}")
+def test_the_two_locks_pin_each_package_once_and_together_all_that_an_image_asks_for(place):
+    ours, rays = locked("requirements.lock", place), locked("ray.lock", place)
+    assert not ours.keys() & rays.keys()
+    assert "ray" in rays
+    for image in (*SERVICES, *images.RAY_IMAGES):
+        assert asked(groups_of(image)) <= ours.keys() | rays.keys(), image
+        # Without Ray the second lock changes nothing.
+        assert image in images.RAY_IMAGES or asked(groups_of(image)) <= ours.keys()
+
+
+@pytest.mark.slow
+def test_what_ray_and_its_extras_need_is_in_the_two_locks_at_versions_that_ray_takes():
+    """Of the packages as installed for the tests (local/clients.py), down to the last."""
+    if not (clients.FOLDER / "ray").exists():
+        pytest.skip("Ray is not installed: python -m local.clients ray")
+    place = _PLACES[2]
+    pinned = locked("requirements.lock", place) | locked("ray.lock", place)
+    folders = [str(clients.FOLDER / "ray"), *sys.path]
+    waiting, seen = [Requirement("ray[data,serve]")], set()
+    while waiting:
+        wanted = waiting.pop()
+        name = canonicalize_name(wanted.name)
+        assert wanted.specifier.contains(pinned[name], prereleases=True), f"{wanted} and {pinned[name]}"
+        for extra in {"", *wanted.extras} - {extra for one, extra in seen if one == name}:
+            seen.add((name, extra))
+            for line in next(iter(metadata.distributions(name=name, path=folders))).requires or ():
+                needed = Requirement(line)
+                if needed.marker is None or needed.marker.evaluate(place | {"extra": extra}):
+                    waiting.append(needed)
+    assert len({name for name, _ in seen}) > 50
+
+
+def test_an_image_with_ray_has_what_starts_ray_and_the_code_of_its_services():
+    programs = _RECIPE.partition("AS programs")[2].partition("FROM scratch")[0]
+    assert "ray) echo bash ;;" in programs
+    assert "bash" in image_rootfs.GONE
+    assert "exec python -m ray.scripts.scripts" in programs
+    for service, extra in images.RAY_IMAGES.values():
+        assert service in SERVICES
+        assert "ray" in extra.split()
+    # Whatever a run of bulk indexing starts, its encoders as well.
+    bulk = groups_of("bulk")
+    assert {"cli", "ingestion", "embedding"} <= set(bulk)
+    for part in set(bulk) - {"ray"}:
+        assert Path("services", part).is_dir()
+
+
+def test_ray_s_manifests_name_images_that_can_be_built_and_commands_that_are_in_them():
+    for name, image in {"embedding": "embedding-ray", "reranking": "reranking-ray", "bulk-index": "bulk"}.items():
+        text = Path(f"k8s/ray/{name}.yaml").read_text()
+        assert set(re.findall(r"registry\.example\.internal/sabueso-([\w-]+):", text)) == {image}
+        assert image in images.RAY_IMAGES
+    job, *_ = yaml.safe_load_all(Path("k8s/ray/bulk-index.yaml").read_text())
+    command, *_ = job["spec"]["entrypoint"].split()
+    assert f'exec python /app "$@"\\n\' > {command};' in _RECIPE
+
+
+@pytest.mark.parametrize("name", ["embedding", "reranking", "bulk-index"])
+def test_no_probe_of_ray_s_pods_calls_a_program_of_the_image(name):
+    """KubeRay's own do, those of wget and grep, where a container has none."""
+    first, *_ = yaml.safe_load_all(Path(f"k8s/ray/{name}.yaml").read_text())
+    cluster = first["spec"].get("rayClusterConfig") or first["spec"]["rayClusterSpec"]
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        (container,) = group["template"]["spec"]["containers"]
+        for probe in ("livenessProbe", "readinessProbe"):
+            assert container[probe]["httpGet"]["path"].endswith("healthz")
 
 
 def test_the_recipe_ends_as_a_user_without_rights_and_names_no_mirror():
@@ -105,6 +216,16 @@ def test_no_workflow_puts_what_a_stranger_writes_into_a_shell():
     for path in _WORKFLOWS:
         for step in steps(yaml.safe_load(path.read_text())):
             assert "${{" not in step.get("run", ""), f"{path.name}: {step['run']}"
+
+
+@pytest.mark.parametrize("image", images.RAY_IMAGES)
+def test_an_image_with_ray_is_built_when_asked_for_by_name_and_described(image):
+    command = images.build_command(Engine(("podman",)), image, images.Recipe(), "", "0")
+    service, groups = images.RAY_IMAGES[image]
+    assert f"localhost/sabueso-{image}:dev" in command
+    assert {f"SERVICE={service}", f"EXTRA_GROUPS={groups}"} <= set(command)
+    assert image not in SERVICES
+    assert f"python -m local.images build {image}" in Path("docs/ray.md").read_text()
 
 
 def test_podman_is_given_limits_only_where_it_may_not_raise_them():

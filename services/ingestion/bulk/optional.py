@@ -14,6 +14,7 @@ def module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise RayMissing(
-            f"{error}: bulk indexing needs the packages of the group ray (uv sync --group ray, or pip install"
-            " 'ray[data]'); without Ray, `sabueso ingest` sends the same files to the ingestion service."
+            f"{error}: bulk indexing needs the packages of the group ray (docs/ray.md: uv pip install -r pyproject.toml"
+            " --group ray -c requirements.lock -c ray.lock); without Ray, `sabueso ingest` sends the same files to the"
+            " ingestion service."
         ) from None
