@@ -68,7 +68,8 @@ def bulk_index(
         from services.ingestion.bulk.corpus import Target
         from services.ingestion.bulk.pipeline import Shape
     except ModuleNotFoundError as error:
-        fail(f"{error}: the packages of the group ingestion are not installed (uv pip install --group ingestion -c requirements.lock).")
+        how = "uv pip install --group ingestion -c requirements.lock"
+        fail(f"{error}: the packages of the group ingestion are not installed ({how}).")
     choice = Choice(include=include or (), exclude=exclude or ())
     sources = _sources(paths or (), _lines(from_file) if from_file else (), choice, prefix)
     target = Target(tenant, collection, language, tuple(label or ()))

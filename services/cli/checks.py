@@ -100,7 +100,8 @@ def _say(line: str) -> None:
 
 
 def _missing(error: ModuleNotFoundError, group: str) -> NoReturn:
-    _end(f"{error}: the packages of the group {group} are not installed (uv pip install --group {group} -c requirements.lock).")
+    how = f"uv pip install --group {group} -c requirements.lock"
+    _end(f"{error}: the packages of the group {group} are not installed ({how}).")
 
 
 def _end(message: str) -> NoReturn:
