@@ -155,7 +155,7 @@ bench-peers: setup ## install what the models are compared with (6 GB)
 	@$(BIN)/python -m loadtests.peers.environments
 
 bench-check: setup ## ratios to peers against the committed baseline, five minutes at most
-	@$(BIN)/python -m loadtests.bench_check
+	@$(BIN)/python -m loadtests.bench_check $(if $(ALLOW_MISSING),--allow-missing)
 
 bench-baseline: setup ## renew that baseline (three runs)
 	@$(BIN)/python -m loadtests.bench_check --write
@@ -165,7 +165,7 @@ clean: $(VENV)/.installed ## stop everything and forget its data
 
 # ---- under load, and with faults --------------------------------------------------------------------------------------------------
 
-load: setup ## latency budgets of slo.yaml, on a stack of its own (SABUESO_URL=… SABUESO_API_KEY=… for another; ONLY="naive" SECONDS_EACH=12)
+load: setup ## latency budgets of slo.yaml, on a stack of its own (SABUESO_URL=… SABUESO_API_KEY=… for another; ONLY="naive" SECONDS_EACH=20)
 	@$(BIN)/python -m loadtests.slo $(if $(ONLY),--only $(ONLY)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH))
 
 load-smoke: setup ## every question of the load tests twice, each answer checked (needs the stack: make up DETACH=1)

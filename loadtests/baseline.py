@@ -9,7 +9,7 @@ from typing import Any
 from loadtests.measuring import percentile
 
 FILE = Path("loadtests/baseline.json")
-# So much beyond both intervals, and it counts as a regression.
+# So much above all that the baseline's runs showed, and it counts as a regression.
 _MARGIN = 1.10
 # The processor's time first: it hardly depends on what else the machine does.
 _KINDS = ("cpu_ratio", "ratio")
@@ -63,16 +63,17 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """`worse` and `better` where the intervals are a tenth apart."""
+        """`worse`: a tenth above the baseline's interval, and its own apart from that; `better`: as far below."""
         if not self.kind:
             return "not comparable"
         if self.before is None:
             return "new"
         if self.now is None:
             return "not measured"
-        if self.now[1] > _MARGIN * self.before[2]:
+        (_, lowest, highest), (middle, low, high) = self.before, self.now
+        if middle > _MARGIN * highest and low > highest:
             return "worse"
-        return "better" if _MARGIN * self.now[2] < self.before[1] else "same"
+        return "better" if _MARGIN * middle < lowest and high < lowest else "same"
 
 
 def compare(before: Mapping[str, Fields], now: Mapping[str, Fields]) -> list[Row]:

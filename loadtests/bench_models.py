@@ -26,7 +26,7 @@ from services.reranking.cross_encoder import CrossEncoderScorer, Load
 from services.reranking.scorer import Scored
 
 _CORES, _MAX_TOKENS = 2, 512
-_TEXTS, _CALLERS = 8, 4
+_TEXTS = 8
 _LEAST_COSINE = 0.98  # of int8 and 32 bit
 _INT8, _FP32 = "sabueso int8", "sabueso"
 # Module, environment, and where its models come from.
@@ -62,7 +62,7 @@ async def side_by_side() -> list[dict[str, Any]]:
 
 
 async def _embedding(peers: Mapping[str, Worker]) -> list[dict[str, Any]]:
-    """Eight documents of 150 tokens at once; one query; four queries at once, each of which waits for the others."""
+    """Eight documents of 150 tokens at once; one query."""
     texts, query = documents(_TEXTS), f"query: {_QUERY}"
     prefixed = [f"passage: {text}" for text in texts]
     async with (
@@ -75,11 +75,9 @@ async def _embedding(peers: Mapping[str, Worker]) -> list[dict[str, Any]]:
         whole |= {name: _theirs(peer, "embed", prefixed) for name, peer in peers.items()}
         single: dict[str, Run] = {name: _ours(one, [_QUERY], Kind.QUERY) for name, one in ours.items()}
         single |= {name: _theirs(peer, "embed", [query]) for name, peer in peers.items()}
-        four = {"four callers": _ours_at_once(int8), "one caller": _ours(int8, [_QUERY], Kind.QUERY)}
         found = _figures("document_embedding", await take_turns(whole, rounds=25, seconds=18, in_process=True))
         found += _figures("query_embedding_beside", await take_turns(single, rounds=80, seconds=8, in_process=True))
-        callers = await take_turns(four, rounds=60, seconds=6, in_process=True)
-    return found + [one.fields() for one in figures_beside("query_embedding_callers", callers, "four callers")]
+    return found
 
 
 async def _reranking(peers: Mapping[str, Worker]) -> list[dict[str, Any]]:
@@ -133,15 +131,6 @@ async def _peers() -> AsyncGenerator[dict[str, Worker]]:
 def _ours(encoder: BatchedEncoder, texts: Sequence[str], kind: Kind) -> Run:
     async def run() -> None:
         await encoder.embed(texts, kind, token_vectors=False)
-
-    return run
-
-
-def _ours_at_once(encoder: BatchedEncoder) -> Run:
-    one = _ours(encoder, [_QUERY], Kind.QUERY)
-
-    async def run() -> None:
-        await asyncio.gather(*(one() for _ in range(_CALLERS)))
 
     return run
 

@@ -1,9 +1,9 @@
 """Whether the gateway leaks, and whether it counts: `python -m loadtests.gateway_soak [--seconds 1200] [--rate 100]`.
 
 Two gateways share a Valkey and stand before a model server that fails by script. Requests come at planned times, whole
-and streamed; some are aborted, some meet faults. At the end: memory flat, no lease held, every accepted request
-counted exactly once, and the tokens of a tenant whose requests all ended well exact to the last one. Exit status 1, and
-what failed, otherwise. It talks to nothing but this machine.
+and streamed; some are aborted, some meet faults. At the end: memory and file descriptors flat (offering/trend.py), no
+lease held, every accepted request counted exactly once, and the tokens of a tenant whose requests all ended well exact
+to the last one. Exit status 1, and what failed, otherwise. It talks to nothing but this machine.
 """
 
 import argparse
@@ -23,6 +23,8 @@ from typing import Any
 import httpx2
 import psutil
 
+from loadtests.offering.samples import Watched
+from loadtests.offering.trend import leaks
 from loadtests.processes import gateway_environment, process, write_tenant
 from local import ports, valkey
 
@@ -48,9 +50,7 @@ KINDS: Mapping[str, tuple[float, dict[str, Any]]] = {
 }
 _STREAMED = {"stream", "abort in the middle", "cut"}
 _EXACT = {"whole", "stream", "slow"}
-# Growth that the allocator and the caches of a warm process may show.
-_GROWTH, _GROWTH_BYTES = 1.15, 24 * 2**20
-_WARM_PART = 0.25
+_READINGS = 120
 
 
 @dataclass
@@ -174,28 +174,30 @@ async def _metric(gateways: list[str], name: str) -> float:
     return total
 
 
-def _memory(processes: list[int]) -> list[int]:
-    return [psutil.Process(pid).memory_info().rss for pid in processes]
+async def _watch(processes: list[int], seconds: float) -> list[Watched]:
+    """What the gateways hold, read over so many seconds."""
+    began, found = time.monotonic(), list[Watched]()
+    while (at := time.monotonic() - began) < seconds:
+        for number, pid in enumerate(processes, 1):
+            gateway = psutil.Process(pid)
+            found.append(Watched(at, f"gateway {number}", gateway.memory_info().rss, gateway.num_fds()))
+        await asyncio.sleep(seconds / _READINGS)
+    return found
 
 
 async def soak(rate: float, seconds: float, seed: int) -> list[str]:
     """What was not as it should be; prints what was seen."""
     with _stack() as (gateways, processes):
         run = Soak(gateways, seed)
-        working = asyncio.create_task(run.run(rate, seconds))
-        await asyncio.sleep(seconds * _WARM_PART)
-        warm = _memory(processes)
-        await working
+        watched, _ = await asyncio.gather(_watch(processes, seconds), run.run(rate, seconds))
         await run.close()
         failures = await _verdict(gateways, run.tally)
-        end = _memory(processes)
-    for before, after in zip(warm, end, strict=True):
-        if after > before * _GROWTH + _GROWTH_BYTES:
-            failures.append(f"memory grew from {before / 2**20:.0f} to {after / 2**20:.0f} MiB")
+    held = leaks(watched, seconds)
+    failures += [one.text for one in held if one.failed]
     seen = {
         "requests": sum(run.tally.sent.values()),
         "answers": dict(sorted(run.tally.answers.items())),
-        "memory_mib": {"warm": [one >> 20 for one in warm], "end": [one >> 20 for one in end]},
+        "held": [one.text for one in held],
         "failures": failures,
     }
     print(json.dumps(seen, ensure_ascii=False, indent=1))

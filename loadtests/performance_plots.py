@@ -30,6 +30,8 @@ _PEERS = (
     ("document_embedding_int8", "document embedding", "cpu_ratio"),
     ("cross_encoder_int8", "cross-encoder", "cpu_ratio"),
     ("query_embedding_beside_int8", "query embedding", "cpu_ratio"),
+    ("hybrid_search_10k", "hybrid search, 10,000", "cpu_ratio"),
+    ("late_interaction_20", "late interaction", "cpu_ratio"),
     ("semantic_cache_near", "near-equal question", "ratio"),
     ("agent_loop", "agent's loop", "cpu_ratio"),
     ("gateway_added", "gateway, added time", "ratio"),

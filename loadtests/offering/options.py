@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from loadtests.offering.plan import SLO, BadPlan, Load, PlanFile, Row, read_plan
-from loadtests.offering.target import Target
+from loadtests.offering.target import KEYS, Target
 
 # Before the first window: a stack that has just started answers its first questions slowly.
 _LEAD_SECONDS = 3.0
@@ -106,8 +106,7 @@ def load_of(build: Build, asked: Asked, goal: Target) -> Load:
 
 
 def _no_key(row: Row) -> str:
-    variable = {"main": "SABUESO_API_KEY", "noisy": "SABUESO_LOAD_NOISY_API_KEY"}.get(row.scenario.tenant, "")
-    return f"{row.name}, for there is no key of its tenant; set {variable}"
+    return f"{row.name}, for there is no key of its tenant; set {KEYS[row.scenario.tenant][0]}"
 
 
 def _in_sequence(groups: Sequence[Sequence[Row]], gap: float, rate: float) -> tuple[list[float], list[Row]]:

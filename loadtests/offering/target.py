@@ -7,7 +7,7 @@ from pathlib import Path
 from loadtests.offering.plan import Tenant
 
 # The first variable that is set counts. Those at the end are of the demo, in the file that `make up` writes.
-_KEYS: Mapping[Tenant, tuple[str, ...]] = {
+KEYS: Mapping[Tenant, tuple[str, ...]] = {
     "main": ("SABUESO_API_KEY",),
     "second": ("SABUESO_LOAD_SECOND_API_KEY", "SABUESO_OTHER_API_KEY", "SABUESO_API_KEY"),
     "noisy": ("SABUESO_LOAD_NOISY_API_KEY", "SABUESO_TINY_API_KEY"),
@@ -39,7 +39,7 @@ def target(environment: Mapping[str, str]) -> Target:
     # The keys in the file are of the stack that it is about.
     known = {**here, **environment} if is_here else environment
     keys: dict[Tenant, str] = {}
-    for tenant, names in _KEYS.items():
+    for tenant, names in KEYS.items():
         if key := next((known[name] for name in names if known.get(name)), ""):
             keys[tenant] = key
     return Target(

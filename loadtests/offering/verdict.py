@@ -38,7 +38,7 @@ def table(load: Load, samples: Sequence[Sample], findings: Sequence[Finding]) ->
     planned = planned_counts(load, schedule(load))
     width = max((len(row.name) for row in load.rows), default=8) + 1
     lines = [
-        f"{'scenario':<{width}} {'what':<12} {'p50':>6} {'p95':>6} {'p99':>6} {'budget':>12}  answered refused failed"
+        f"{'scenario':<{width}} {'what':<12} {'p50':>6} {'p95':>6} {'p99':>6} {'budget':>26}  answered refused failed"
     ]
     for row in load.rows:
         seen = [one for one in samples if one.scenario == row.name and not one.warm_up]
@@ -122,7 +122,7 @@ def _lines(row: Row, seen: Sequence[Sample], planned: int, width: int) -> list[s
     for what in timed or WHATS[:1]:
         times = " ".join(f"{_percentile(seen, what, p):6.0f}" for p in (50, 95, 99))
         budget = ", ".join(f"{p} {budgets[what][p]:.0f}" for p in PERCENTS if p in budgets.get(what, {}))
-        lines.append(f"{row.name:<{width}} {what:<12} {times} {budget:>12}  {counts}".rstrip())
+        lines.append(f"{row.name:<{width}} {what:<12} {times} {budget:>26}  {counts}".rstrip())
         counts = ""
     return lines
 

@@ -1,4 +1,7 @@
-"""`python -m loadtests.report FOLDER [FOLDER2]`: of a run, or what changed from a first to a second one."""
+"""`python -m loadtests.report FOLDER [FOLDER2]`: of a run, or what changed from a first to a second one.
+
+`--plot FILE` instead draws what the processes held during a soak, as SVG.
+"""
 
 import argparse
 from collections.abc import Sequence
@@ -14,9 +17,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m loadtests.report", description=__doc__)
     parser.add_argument("folder", type=Path, help="with run.json and samples.jsonl")
     parser.add_argument("folder2", type=Path, nargs="?", help="another one: what is different there")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="for the picture of a soak: memory, descriptors, leases"
+    )
     asked = parser.parse_args(arguments)
+    if asked.plot and asked.folder2:
+        parser.error("--plot is of one run")
     try:
-        said = _report(asked.folder) if asked.folder2 is None else _comparison(asked.folder, asked.folder2)
+        if asked.plot:
+            said = _plot(asked.folder, asked.plot)
+        else:
+            said = _report(asked.folder) if asked.folder2 is None else _comparison(asked.folder, asked.folder2)
     except BadFolder as error:
         parser.exit(2, f"{error}\n")
     except OSError as error:
@@ -28,6 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _report(folder: Path) -> str:
     pages.write(folder)
     return f"{pages.markdown(read(folder))}\n{folder / pages.HTML}"
+
+
+def _plot(folder: Path, path: Path) -> str:
+    pages.write_soak_plot(read(folder), path)
+    return str(path)
 
 
 def _comparison(first: Path, second: Path) -> str:

@@ -10,7 +10,7 @@ import jinja2
 
 from loadtests.report import figures, plots
 from loadtests.report.comparison import Comparison
-from loadtests.report.records import Offered, read
+from loadtests.report.records import BadFolder, Offered, read
 
 HTML, MARKDOWN = "report.html", "report.md"
 COMPARISON_HTML, COMPARISON_MARKDOWN = "comparison.html", "comparison.md"
@@ -38,6 +38,15 @@ def write_comparison(compared: Comparison, folder: Path) -> None:
 def comparison_markdown(compared: Comparison) -> str:
     """For a terminal or a pull request."""
     return _rendered("comparison.md.j2", {"compared": compared})
+
+
+def write_soak_plot(offered: Offered, path: Path) -> None:
+    """What the processes held during a soak, as SVG. Raises BadFolder where none was watched, OSError."""
+    css = (Path(__file__).parent / "templates" / "report.css").read_text(encoding="utf-8")
+    drawn = plots.soak(figures.processes_of(offered.run.watched), css[: css.index("* {")].strip())
+    if not drawn:
+        raise BadFolder(f"no process was watched in this run of {offered.run.file}: name one of `make load-soak`")
+    _put(path, drawn)
 
 
 def _run_view(offered: Offered) -> dict[str, Any]:

@@ -178,6 +178,43 @@ def processes(
     return _drawn(draw, 2.4, f"Processes, {unit}", f"{said}.")
 
 
+def soak(lines: Sequence[ProcessLine], colours: str) -> str:
+    """Memory, file descriptors and leases of all processes over time, as a picture that needs no page. SVG, or "".
+
+    `colours`: CSS that sets the page's variables.
+    """
+    if not any(one.rss_mib for one in lines):
+        return ""
+    measures = (
+        ("MiB of memory", [one.rss_mib for one in lines]),
+        ("file descriptors", [one.file_descriptors for one in lines]),
+        ("leases held", [one.leases for one in lines]),
+    )
+
+    def draw(figure: Any) -> None:
+        panels = figure.subplots(len(measures), sharex=True, height_ratios=(3, 2, 1))
+        for axes, (unit, drawn) in zip(panels, measures, strict=True):
+            for colour, one, values in zip(_SERIES, lines, drawn, strict=False):
+                if values:
+                    axes.plot(*zip(*values, strict=True), color=colour, linewidth=1.3, label=one.name)
+            axes.set_ylim(bottom=0)
+            axes.set_ylabel(unit)
+        panels[-1].set_xlabel("seconds from the start")
+        handles, names = panels[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
+
+    with _mpl.rc_context(dict(_STYLE)):
+        picture = _Figure(figsize=(8, 6.4), layout="constrained")
+        draw(picture)
+        written = io.StringIO()
+        picture.savefig(written, format="svg", metadata={"Date": None})
+    said = "; ".join(
+        f"{one.name}: {one.rss_mib[0][1]:,.0f} to {one.rss_mib[-1][1]:,.0f}" for one in lines if one.rss_mib
+    )
+    head, rest = _in_page(written.getvalue(), "Processes under load", f"MiB: {said}.").split(">", 1)
+    return "\n".join(f"{head}><style>{colours}</style>{rest}".splitlines()) + "\n"
+
+
 def _steps(values: Sequence[float]) -> tuple[list[float], list[float]]:
     """A distribution in few enough steps; the last one is the longest answer."""
     count = len(values)

@@ -145,7 +145,7 @@ _DOCUMENTS = _AGENT | {"retrieval"}
 
 
 def kinds() -> list[Kind]:
-    """What is offered: about four requests a second."""
+    """What is offered: about five requests a second."""
     [providers] = questions("providers-in-spain")
     [copper] = questions("copper")
     archive = Question("archive", QUESTION, ())

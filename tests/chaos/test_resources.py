@@ -1,4 +1,4 @@
-"""Full disks, few file descriptors, files that want all memory: told, bounded, and over once there is room again."""
+"""Full disks, few file descriptors, a hostile file: told, bounded, and over once there is room again."""
 
 import asyncio
 import io
@@ -97,5 +97,5 @@ def memory_bytes(process: psutil.Process) -> int:
     return total
 
 
-def test_a_file_that_wants_all_memory_fails_alone(stack: ChaosStack) -> None:
+def test_a_hostile_file_fails_alone(stack: ChaosStack) -> None:
     check(stack, "ingestion", "hostile file", lambda: hostile_file(stack), 0.0)

@@ -15,9 +15,9 @@ def verdicts(before, now):
     return {row.key: row.verdict for row in baseline.compare(baseline.ratios(before), baseline.ratios(now))}
 
 
-def test_a_ratio_is_worse_when_it_lies_a_tenth_beyond_both_intervals():
+def test_a_ratio_is_worse_when_it_lies_a_tenth_above_the_interval_of_the_baseline():
     before = [figure(name, "peer", 0.5) for name in ("same", "noise", "worse", "better")]
-    now = [figure("same", "peer", 0.5), figure("noise", "peer", 0.58), figure("worse", "peer", 0.7),
+    now = [figure("same", "peer", 0.5), figure("noise", "peer", 0.57), figure("worse", "peer", 0.7),
            figure("better", "peer", 0.3)]  # fmt: skip
     assert verdicts(before, now) == {
         "same / peer": "same", "noise / peer": "same", "worse / peer": "worse", "better / peer": "better",
@@ -26,6 +26,8 @@ def test_a_ratio_is_worse_when_it_lies_a_tenth_beyond_both_intervals():
 
 def test_a_wide_interval_hides_what_may_be_noise():
     assert verdicts([figure("x", "peer", 0.5)], [figure("x", "peer", 0.7, spread=0.3)]) == {"x / peer": "same"}
+    assert verdicts([figure("x", "peer", 0.5)], [figure("x", "peer", 0.7, spread=0.2)]) == {"x / peer": "worse"}
+    assert verdicts([figure("x", "peer", 0.5, spread=0.3)], [figure("x", "peer", 0.7)]) == {"x / peer": "same"}
 
 
 def test_time_of_the_processor_is_compared_where_both_have_it():

@@ -46,13 +46,25 @@ def test_what_is_worse_is_measured_again_alone_and_fails_if_it_stays_so(committe
 
 def test_a_moment_of_noise_does_not_fail(committed):
     slow, quick = figure("sql_guard", "sqlglot.parse", 4.0), figure("sql_guard", "sqlglot.parse", 2.0)
-    assert check(Measuring([slow], [quick]), committed) == 0
+    right = figure("gateway_added", "Envoy", 3.0)
+    assert check(Measuring([slow, right], [quick]), committed) == 0
 
 
-def test_what_could_not_be_measured_is_said_and_nothing_at_all_fails(committed, capsys):
-    assert check(Measuring([figure("sql_guard", "sqlglot.parse", 2.0)]), committed) == 0
+def test_what_could_not_be_measured_is_named_and_fails_unless_that_is_allowed(committed, capsys):
+    found = [figure("sql_guard", "sqlglot.parse", 2.0)]
+    assert check(Measuring(found), committed) == 1
+    assert "Not measured: gateway_added / Envoy." in capsys.readouterr().out
+    assert check(Measuring(found), committed, allow_missing=True) == 0
     assert "not measured" in capsys.readouterr().out
-    assert check(Measuring([]), committed) == 1
+    assert check(Measuring([]), committed, allow_missing=True) == 1
+
+
+def test_peers_of_gigabytes_may_be_missing(tmp_path):
+    path = tmp_path / "baseline.json"
+    small, large = figure("sql_guard", "sqlglot.parse", 2.0), figure("cross_encoder_int8", "Infinity", 0.5)
+    about = {"machine": {"cpu": "abacus"}, "at": "2026-11-30T20:00+00:00", "load": 0.1}
+    baseline.write([[small, large]], about, path)
+    assert check(Measuring([small]), path) == 0
 
 
 def test_the_baseline_is_renewed_only_by_something(committed):

@@ -33,9 +33,11 @@ def with_noise(plan, asked):
 def test_the_plan_in_the_repository_can_be_read():
     plan = read_plan()
     assert plan.profile == "h100-tp4"
-    assert all("answer" in one.p95_ms for one in plan.scenarios)
+    for one in plan.scenarios:
+        half, most, hardly = (one.budgets()["answer"][percent] for percent in ("p50", "p95", "p99"))
+        assert 0.9 * most < half < most < hardly <= 1.2 * most, one.name
     assert all(one.questions[0] in plan.texts for one in plan.scenarios)
-    assert sum(plan.seconds for _ in plan.scenarios) + plan.mixed.seconds <= 180
+    assert sum(plan.seconds for _ in plan.scenarios) + plan.mixed.seconds <= 300
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,8 @@ def test_a_mix_is_split_by_weights():
 
 def test_budgets_are_by_what_is_timed_and_can_be_loosened():
     [rag] = read_plan().named(["naive RAG"])
-    assert rag.budgets() == {"answer": {"p95": 300}, "first_event": {"p95": 60}}
-    assert rag.budgets(1.5)["answer"] == {"p95": 450}
+    assert rag.budgets() == {"answer": {"p50": 280, "p95": 300, "p99": 350}, "first_event": {"p95": 60}}
+    assert rag.budgets(1.5)["answer"] == {"p50": 420, "p95": 450, "p99": 525}
 
 
 def test_groups_follow_one_another():
@@ -98,6 +100,8 @@ def test_without_a_key_of_its_tenant_a_scenario_is_left_out_and_said_to_be():
     assert load.left_out == ("noisy neighbour, for there is no key of its tenant; set SABUESO_LOAD_NOISY_API_KEY",)
     with pytest.raises(BadPlan, match="SABUESO_API_KEY"):
         load_of(each, Asked(only=("naive",)), Target("http://here", {}))
+    with pytest.raises(BadPlan, match="SABUESO_LOAD_SECOND_API_KEY"):
+        load_of(each, Asked(only=("embeddings",)), Target("http://here", {}))
 
 
 def test_an_unknown_name_is_answered_with_those_that_there_are():

@@ -31,6 +31,5 @@ def test_a_revision_is_marked_where_the_code_is_another_one(copy, changed, mark)
     assert revision(copy) == git(copy, "rev-parse", "HEAD") + mark
 
 
-def test_without_a_working_copy_there_is_no_revision(tmp_path, monkeypatch):
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+def test_without_a_working_copy_there_is_no_revision(tmp_path):
     assert revision(tmp_path) == ""

@@ -1,6 +1,7 @@
 """The pages: self-contained, safe, and the same from the same samples."""
 
 import re
+import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
 import pytest
@@ -104,6 +105,30 @@ def test_tables_in_markdown_have_as_many_cells_in_each_row(folder):
     assert len(tables) == 5
     for table in tables:
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1, table
+
+
+def test_the_picture_of_a_soak_stands_alone_by_day_and_by_night(folder, tmp_path, capsys):
+    path = tmp_path / "soak.svg"
+    assert main([str(folder), "--plot", str(path)]) == 0
+    assert capsys.readouterr().out.strip() == str(path)
+    drawn = path.read_text()
+    ElementTree.fromstring(drawn)
+    assert "prefers-color-scheme: dark" in drawn
+    assert not set(re.findall(r"#0[0-9a-f]0[0-9a-f]{3}\b", drawn))
+    used, known = (set(re.findall(pattern, drawn)) for pattern in (r"var\(--(\w+)\)", r"--(\w+):"))
+    assert {"ink", "line", "s0", "s1"} <= used <= known
+    for text in ("gateway", "orchestrator", "MiB of memory", "file descriptors", "leases held"):
+        assert f">{text}</text>" in drawn
+    again = tmp_path / "again.svg"
+    assert main([str(folder), "--plot", str(again)]) == 0
+    assert again.read_text() == drawn
+
+
+def test_without_watched_processes_there_is_no_such_picture(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([str(written(tmp_path, [])), "--plot", str(tmp_path / "soak.svg")])
+    assert ended.value.code == 2
+    assert "make load-soak" in capsys.readouterr().err
 
 
 def test_a_run_without_any_request_is_reported_too(tmp_path):
