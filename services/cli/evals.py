@@ -35,7 +35,7 @@ def run(
     golden: Set,
     variant: Annotated[
         list[str] | None,
-        typer.Option(help="`name: key=value …`, such as `k3: strategy=rag top_k=3`; the first is what it is about."),
+        typer.Option(help="`name: key=value …`, such as `plan: strategy=plan`; the first is what it is about."),
     ] = None,
     out_folder: Annotated[
         Path | None, typer.Option("--out", help="Folder of the run; one that is there goes on.")

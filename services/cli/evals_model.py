@@ -17,7 +17,7 @@ def model_of(url: str, key: str, name: str) -> tuple[str, str, str]:
     if url:
         if not name:
             fail("--model-url needs a --model.")
-        return url, key or "none", name
+        return _usable(url), key or "none", name
     settings = Settings()
     if not name:
         with connect() as client:
@@ -25,7 +25,20 @@ def model_of(url: str, key: str, name: str) -> tuple[str, str, str]:
         if not names:
             fail("The gateway offers no model to ask; name one with --model.")
         name = names[0]
-    return f"{settings.url.rstrip('/')}/v1", settings.api_key.get_secret_value(), name
+    return _usable(f"{settings.url.rstrip('/')}/v1"), settings.api_key.get_secret_value(), name
+
+
+def _usable(url: str) -> str:
+    """The same. Ends the command where it is no address that can be asked."""
+    import httpx2
+
+    try:
+        parts = httpx2.URL(url)
+    except httpx2.InvalidURL as error:
+        fail(f"`{url}` is no URL: {error}.")
+    if parts.scheme not in ("http", "https") or not parts.host or (parts.port or 0) > 65_535:
+        fail(f"`{url}` is no URL that can be asked; one is https://models.example/v1.")
+    return url
 
 
 @asynccontextmanager
@@ -38,7 +51,7 @@ async def embedder_of(gateway: bool, url: str, model: str, key: str) -> "AsyncGe
     from services.evaluation.runs.embedder import GatewayEmbedder
     from services.evaluation.runs.gateway_asker import Stack
 
-    stack = Stack(url.rstrip("/").removesuffix("/v1"), key or "none")
+    stack = Stack((_usable(url) if url else "").rstrip("/").removesuffix("/v1"), key or "none")
     if not url and gateway:
         settings = Settings()
         stack = Stack(settings.url, settings.api_key.get_secret_value())

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from services.evaluation.golden.item import Item
     from services.evaluation.golden.review import Review
 
-_KEYS = "[a]ccept  [e]dit  [r]eject  [m]ore of the passages  [s]kip  [q]uit"
+_KEYS = "[a]ccept  [e]dit  [r]eject  {more}[s]kip  [q]uit"
+_MORE = "[m]ore of the passages  "
 _SITTING = 25
 
 
@@ -87,7 +88,7 @@ def _ask_all(queue: "Review", found: "Sequence[tuple[Item, list[str]]]", reviewe
 def _judged(queue: "Review", item: "Item", passages: list[str], reviewer: str) -> bool:
     """Asks until there is a verdict, or none wanted; whether the next item is to be shown."""
     while True:
-        out.print(_KEYS, style="dim", markup=False)
+        out.print(_KEYS.format(more=_MORE if passages else ""), style="dim", markup=False)
         match typer.prompt("Verdict", default="s").strip().lower()[:1]:
             case "a":
                 queue.accept(item.id, reviewer)
@@ -97,7 +98,7 @@ def _judged(queue: "Review", item: "Item", passages: list[str], reviewer: str) -
                 queue.edit(item.id, reviewer, question=question, reference=reference)
             case "r":
                 queue.reject(item.id, reviewer, typer.prompt("Why"))
-            case "m":
+            case "m" if passages:
                 out.print(card(item, passages, whole=True))
                 continue
             case "q":

@@ -66,13 +66,13 @@ def tools(
 
 def _ran(wanted: "Wanted") -> "Ran":
     from services.evaluation.runs.folder import BrokenRun
-    from services.evaluation.tools.leaderboard_run import run
+    from services.evaluation.tools.leaderboard_run import NobodyThere, run
 
     with Progress(console=complaints, transient=True) as bar:
         task = bar.add_task("asked", total=len(wanted.questions.all))
         try:
             return asyncio.run(run(wanted, lambda done, of: bar.update(task, completed=done, total=of)))
-        except (BrokenRun, OSError) as error:
+        except (BrokenRun, NobodyThere, OSError) as error:
             fail(str(error))
         except KeyboardInterrupt:
             complaints.print(f"What was answered is in {wanted.folder}; --out {wanted.folder} goes on.", soft_wrap=True)

@@ -22,6 +22,7 @@ ALERTS = {rule["alert"]: rule for group in GROUPS for rule in group["rules"] if 
 RECORDED = {rule["record"] for group in GROUPS for rule in group["rules"] if "record" in rule}
 ACME = {"tenant": "acme", "language": "es"}
 RUN = {"golden_set": "demo", "variant": "react", "language": "all"}
+ACME_RUN = {**RUN, "tenant": "acme"}
 # Modules whose import registers the metrics of live traffic.
 METRICS = (
     "services.evaluation.online.gauges",
@@ -76,6 +77,8 @@ CASES = [
     ),
     ("RAGTrafficDrift", gauge("rag_online_drift_detected", 0, tenant="acme", kind="questions"), None),
     ("RAGOfflineFaithfulnessLow", gauge("rag_faithfulness_score", 0.84, **RUN), RUN),
+    # The tenant is named where the gauge has one.
+    ("RAGOfflineFaithfulnessLow", gauge("rag_faithfulness_score", 0.84, **ACME_RUN), ACME_RUN),
     ("RAGOfflineFaithfulnessLow", gauge("rag_faithfulness_score", 0.86, **RUN), None),
     *(
         ("RAGOfflineFaithfulnessLow", gauge("rag_faithfulness_score", 0.1, **RUN | {"variant": name}), None)
@@ -120,7 +123,12 @@ CASES = [
 ]
 
 
+def of_tenant(text, labels):
+    return text.replace("{{ . }}", labels["tenant"]) if "tenant" in labels else ""
+
+
 def said(text, labels):
+    text = re.sub(r"\{\{ with \$labels\.tenant \}\}(.*?)\{\{ end \}\}", lambda match: of_tenant(match[1], labels), text)
     return re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda match: labels[match[1]], text)
 
 

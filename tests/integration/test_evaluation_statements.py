@@ -10,12 +10,17 @@ from demo import database, tenants
 from services.evaluation.answered import Answered, Call
 from services.evaluation.golden import sets
 from services.evaluation.golden.item import ExpectedCall, Item, Stratum
+from services.evaluation.runs.command import Wanted, run
+from services.evaluation.runs.gateway_asker import Stack
 from services.evaluation.tools import expectation
 from services.evaluation.tools.accuracy import Share, measure
 from services.evaluation.tools.assignment import Assigner
 from services.evaluation.tools.postgres import connected
 from services.evaluation.tools.statements import StatementFailed, equivalent
 from services.runtime.errors import DependencyFailed
+from tests.unit.evaluation.runs.gateway_server import KEY, GatewayServer, listening
+from tests.unit.evaluation.runs.test_whole_run import answer
+from tests.unit.evaluation.runs.world import ITEMS, golden
 
 COUNT_2024 = "SELECT count(*) FROM contracts WHERE signed_on >= '2024-01-01' AND signed_on < '2025-01-01'"
 
@@ -208,3 +213,17 @@ async def test_a_database_that_does_not_come_back_is_a_lost_dependency_and_no_wr
         finally:
             await owner.execute(f'ALTER ROLE "{name}" LOGIN')
             await owner.close()
+
+
+async def test_a_failure_of_the_run_itself_is_not_told_as_one_of_its_database(dsn, tmp_path):
+    folder = tmp_path / "small"
+    sets.write_about(folder, golden().about)
+    sets.write_half(folder, "dev", ITEMS)
+
+    def no_room(_what, _done, _of):
+        raise OSError("no space left on device")
+
+    async with listening(GatewayServer(answer)) as url:
+        wanted = Wanted(folder, tmp_path / "run", Stack(url, KEY), with_baselines=False, database=dsn)
+        with pytest.raises(OSError, match="no space left on device"):
+            await run(wanted, no_room)

@@ -75,7 +75,7 @@ def lock(folder: Path, *, clock: Clock = _now) -> Lock:
     except Leak as leak:
         raise BrokenSet(f"{folder}: {leak}") from None
     before = _read(folder)
-    if before and before.sha256 == half.fingerprint:
+    if before and before.sha256 == half.fingerprint and before.version >= half.about.version:
         return before
     if before and before.version >= half.about.version:
         raise ReadingRefused(

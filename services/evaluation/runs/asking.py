@@ -30,7 +30,8 @@ async def ask_all(
     """The records of all, in order: question by question, and of each all variants.
 
     So variants meet the same weather: a machine that gets busy is busy for all of them. What failed in an earlier part
-    of the run is asked again. When this is cancelled nothing that was answered is lost.
+    of the run is asked again. When this is cancelled nothing that was answered is lost. Raises OSError, and what `told`
+    raises, which ends the run.
     """
     done = {record.key for record in folder.records() if record.answered is not None}
     wanted = [(item, variant) for item in items for variant in variants if (item.id, variant.name) not in done]
@@ -42,8 +43,11 @@ async def ask_all(
             folder.append(record)
             told(record)
 
-    async with asyncio.TaskGroup() as workers:
-        for _ in range(max(1, min(concurrency, len(wanted)))):
-            workers.create_task(work())
+    try:
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(max(1, min(concurrency, len(wanted)))):
+                workers.create_task(work())
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
     found = {record.key: record for record in folder.records()}
     return [found[item.id, variant.name] for item in items for variant in variants]

@@ -2,13 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 import asyncpg
+import httpx2
 
 from services.evaluation.golden import lock, sets
 from services.evaluation.golden.item import DEV
@@ -38,6 +39,8 @@ NO_JUDGE, LEXICAL, MODEL = "none", "lexical", "model"
 JUDGES = (NO_JUDGE, LEXICAL, MODEL)
 _CACHE = "judge-cache"
 _POSTGRES = ("postgresql://", "postgres://")
+# The last three: an address that is none.
+_NOT_CONNECTED = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, OverflowError)
 
 
 class WrongOrder(ValueError):
@@ -127,7 +130,7 @@ async def run(wanted: Wanted, told: Told = silent, started: Callable[[RunFolder]
         embedding = await asker.models(wanted.stack, "embedding")
         tools = await asker.tools(wanted.stack)
         judging = await _judging(wanted, embedding, closing)
-        assigner = await closing.enter_async_context(_assigner(wanted, tools))
+        assigner = await _assigner(wanted, tools, closing)
         described = replace(order, descriptions={one.name: one.description for one in tools})
         try:
             return await execute(described, folder, asker, judging, assigner, told)
@@ -222,26 +225,28 @@ def judge_of(chosen: JudgeChoice, closing: AsyncExitStack) -> Judge:
         return LexicalJudge()
     if not chosen.url or not chosen.name:
         raise WrongOrder("a model that judges needs SABUESO_JUDGE_URL and SABUESO_JUDGE_NAME")
-    judge = OpenAIJudge(
-        chosen.url,
-        chosen.name,
-        Prompts.shipped(),
-        api_key=chosen.api_key,
-        budget=Budget(chosen.max_calls, chosen.max_tokens),
-        concurrency=chosen.concurrency,
-    )
+    try:
+        judge = OpenAIJudge(
+            chosen.url,
+            chosen.name,
+            Prompts.shipped(),
+            api_key=chosen.api_key,
+            budget=Budget(chosen.max_calls, chosen.max_tokens),
+            concurrency=chosen.concurrency,
+        )
+    except httpx2.InvalidURL as error:
+        raise WrongOrder(f"{chosen.url} is no URL: {error}") from None
     closing.push_async_callback(judge.close)
     return judge
 
 
-@asynccontextmanager
-async def _assigner(wanted: Wanted, tools: Sequence[OfferedTool]) -> AsyncGenerator[Assigner]:
+async def _assigner(wanted: Wanted, tools: Sequence[OfferedTool], closing: AsyncExitStack) -> Assigner:
+    """Raises StackFailed."""
     parameters = {one.name: one.parameters for one in tools}
     if not wanted.database:
-        yield Assigner(parameters)
-        return
+        return Assigner(parameters)
     try:
-        async with connected(wanted.database) as executes:
-            yield Assigner(parameters, executes)
-    except (OSError, asyncpg.PostgresError) as error:
+        return Assigner(parameters, await closing.enter_async_context(connected(wanted.database)))
+    except _NOT_CONNECTED as error:
+        # Without its text, which may quote the address.
         raise StackFailed(f"the database cannot be asked ({type(error).__name__})") from None

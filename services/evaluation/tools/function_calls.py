@@ -18,7 +18,9 @@ from services.evaluation.runs.variant import Variant
 from services.evaluation.tools.bfcl import Case, Function
 
 _CONNECT_SECONDS, _ANSWER_SECONDS = 5.0, 300.0
-_RETRIES = 6
+RETRIES = 6
+# How the failure of a question begins that no server has answered.
+UNREACHABLE = "unreachable"
 # What OpenAI's API takes for a name.
 _LONGEST_NAME = 64
 _MOST_CHARS = 300
@@ -29,7 +31,7 @@ class FunctionAsker:
     """Puts each case to the model with its own functions. Nothing is run: the calls are all that is wanted."""
 
     def __init__(
-        self, url: str, api_key: str, cases: Sequence[Case], *, max_tokens: int = 1024, retries: int = _RETRIES
+        self, url: str, api_key: str, cases: Sequence[Case], *, max_tokens: int = 1024, retries: int = RETRIES
     ) -> None:
         """`url` ends in `/v1`; `max_tokens` bounds an answer."""
         self._cases = {case.item.id: case for case in cases}
@@ -55,7 +57,7 @@ class FunctionAsker:
         except openai.APIStatusError as error:
             failure = f"http_{error.status_code}: {_reason(error)}"
         except openai.OpenAIError as error:
-            failure = f"unreachable: {type(error).__name__}"
+            failure = f"{UNREACHABLE}: {type(error).__name__}"
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             failure = f"unreadable: {type(error).__name__}: {error}"
         seconds = round(time.perf_counter() - began, 4)

@@ -153,14 +153,15 @@ def _spread(cases: list[Case], limit: int) -> list[Case]:
     return [cases[index * len(cases) // limit] for index in range(limit)]
 
 
-def plan(questions: Questions, url: str, model: str) -> dict[str, Json]:
-    """What makes a run this run."""
+def plan(questions: Questions, url: str, model: str, max_tokens: int) -> dict[str, Json]:
+    """What makes a run this run. `max_tokens` bound an answer: one that is cut off is another one."""
     return {
         "golden_set": "BFCL v4",
         "fingerprint": questions.fingerprint,
         "categories": list(questions.cases),
         "url": url,
         "model": model,
+        "max_tokens": max_tokens,
     }
 
 

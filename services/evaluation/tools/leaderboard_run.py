@@ -11,11 +11,18 @@ from services.evaluation.golden.sets import write_text
 from services.evaluation.runs.asking import ask_all
 from services.evaluation.runs.facts import facts
 from services.evaluation.runs.folder import Manifest, RunFolder
+from services.evaluation.runs.record import Record
 from services.evaluation.tools import leaderboard, leaderboard_report
-from services.evaluation.tools.function_calls import FunctionAsker
+from services.evaluation.tools.function_calls import RETRIES, UNREACHABLE, FunctionAsker
 from services.evaluation.tools.leaderboard import Figures, Questions
 
 REPORT = "report.md"
+# So many questions tell whether anybody is there.
+_FIRST = 8
+
+
+class NobodyThere(Exception):
+    """The model's server is not reached at all. The message says where, and how it failed."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,8 @@ class Wanted:
     concurrency: int = 4
     max_tokens: int = 1024
     command: str = ""
+    # Of a question that failed on the way.
+    retries: int = RETRIES
 
 
 @dataclass(frozen=True)
@@ -56,17 +65,23 @@ class Ran:
 
 
 async def run(wanted: Wanted, told: Callable[[int, int], None] = lambda _done, _of: None) -> Ran:
-    """Asks what is not asked yet. Raises BrokenRun (another run is in the folder), OSError."""
+    """Asks what is not asked yet. Raises BrokenRun (another run is in the folder), NobodyThere, OSError."""
     folder = _folder(wanted)
     cases = wanted.questions.all
     done = sum(one.answered is not None for one in folder.records())
+    first: list[str] = []
+    enough = min(_FIRST, len(cases) - done)
 
-    def one_more(_record: object) -> None:
+    def one_more(record: Record) -> None:
         nonlocal done
         done += 1
         told(done, len(cases))
+        if len(first) < enough:
+            first.append(record.failure)
+            if len(first) == enough and all(one.startswith(UNREACHABLE) for one in first):
+                raise NobodyThere(f"{wanted.url}: the first {enough} questions failed, {first[-1]}")
 
-    asker = FunctionAsker(wanted.url, wanted.api_key, cases, max_tokens=wanted.max_tokens)
+    asker = FunctionAsker(wanted.url, wanted.api_key, cases, max_tokens=wanted.max_tokens, retries=wanted.retries)
     try:
         records = await ask_all(
             [case.item for case in cases],
@@ -89,7 +104,7 @@ def _folder(wanted: Wanted) -> RunFolder:
     made = Manifest(
         f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}",
         f"{now:%Y-%m-%dT%H:%M:%SZ}",
-        leaderboard.plan(wanted.questions, wanted.url, wanted.model),
+        leaderboard.plan(wanted.questions, wanted.url, wanted.model, wanted.max_tokens),
         facts(wanted.command),
     )
     return RunFolder.start(wanted.folder, made)

@@ -1,6 +1,8 @@
 """Which questions ask what another one asks: by their words, and by their meaning where something embeds them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -46,42 +48,65 @@ class Duplicates:
 
     def marked(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """The same, in order: of several that ask the same all but the first are rejected."""
-        kept: list[Candidate] = []
+        kept: list[_Compared] = []
         found: list[Candidate] = []
         for one in candidates:
             if one.rejected is None:
-                if why := next((why for other in kept if (why := self._why(one, other))), None):
+                compared = _Compared.of(one)
+                if why := next((why for other in kept if (why := self._why(compared, other))), None):
                     one = one.refused(why)
                 else:
-                    kept.append(one)
+                    kept.append(compared)
             found.append(one)
         return found
 
-    def _why(self, one: Candidate, other: Candidate) -> Rejection | None:
-        if plain(one.question) == plain(other.question):
+    def _why(self, one: "_Compared", other: "_Compared") -> Rejection | None:
+        if one.question.plain == other.question.plain:
             return Rejection.DUPLICATE
-        if one.stratum != other.stratum or _figures(one.question) != _figures(other.question):
+        if one.candidate.stratum != other.candidate.stratum or one.question.figures != other.question.figures:
             # With another number it is another question.
             return None
-        if overlap(words(one.question), words(other.question)) >= SAME_WORDS:
+        if overlap(one.question.words, other.question.words) >= SAME_WORDS:
             return Rejection.DUPLICATE
         return Rejection.SAME_MEANING if self._means_the_same(one, other) else None
 
-    def _means_the_same(self, one: Candidate, other: Candidate) -> bool:
-        left, right = (self._vectors.get((each.language, each.question)) for each in (one, other))
-        if left is None or right is None or one.language != other.language:
+    def _means_the_same(self, one: "_Compared", other: "_Compared") -> bool:
+        first, second = one.candidate, other.candidate
+        left, right = (self._vectors.get((each.language, each.question)) for each in (first, second))
+        if left is None or right is None or first.language != second.language:
             return False
         return float(np.dot(left, right)) >= SAME_MEANING and _same_answer(one.reference, other.reference)
 
 
-def _same_answer(left: str | None, right: str | None) -> bool:
+@dataclass(frozen=True)
+class _Text:
+    """What is compared of a text, worked out once: each is compared with all that are kept."""
+
+    plain: str
+    words: set[str]
+    figures: set[str]
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        found = words(text)
+        return cls(plain(text), found, set(filter(has_digit, found)))
+
+
+@dataclass(frozen=True)
+class _Compared:
+    candidate: Candidate
+    question: _Text
+    reference: _Text | None
+
+    @classmethod
+    def of(cls, one: Candidate) -> Self:
+        return cls(one, _Text.of(one.question), None if one.reference is None else _Text.of(one.reference))
+
+
+def _same_answer(left: _Text | None, right: _Text | None) -> bool:
     """Whether two references may answer the same question. What is refused has none to tell them apart."""
     if left is None or right is None:
         return left is right
-    if plain(left) == plain(right):
+    if left.plain == right.plain:
         return True
-    return _figures(left) == _figures(right) and overlap(words(left), words(right)) >= _SAME_ANSWER
-
-
-def _figures(text: str) -> set[str]:
-    return set(filter(has_digit, words(text)))
+    return left.figures == right.figures and overlap(left.words, right.words) >= _SAME_ANSWER

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,13 @@ def test_the_fingerprint_is_that_of_the_items_and_not_of_their_order(some, rando
     random.shuffle(shuffled)
     assert line.fingerprint(shuffled) == before
     assert line.fingerprint(line.parse_all(line.write_all(some))) == before
+
+
+@settings(max_examples=15)
+@given(items, texts)
+def test_the_fingerprint_is_the_same_whoever_reviewed_an_item_and_another_one_for_another_question(item, text):
+    assert line.fingerprint([replace(item, reviewer=text)]) == line.fingerprint([replace(item, reviewer="")])
+    assert line.fingerprint([replace(item, question=f"{item.question}{text}")]) != line.fingerprint([item])
 
 
 @given(st.text() | st.binary().map(lambda one: one.decode(errors="replace")))

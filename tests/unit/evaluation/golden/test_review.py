@@ -52,6 +52,14 @@ def test_an_accepted_item_has_a_reviewer(folder, review):
     assert review.drawn()[[one.id for one in review.drawn()].index("q0")].time == "2026-05-04T03:02:01Z"
 
 
+def test_the_fingerprint_outlives_an_accepted_item_and_no_edit(folder, review):
+    before = sets.read(folder).fingerprint
+    review.accept("q0", "Ana")
+    assert sets.read(folder).fingerprint == before
+    review.edit("q0", "Ana", question="How many?", reference="Ten.")
+    assert sets.read(folder).fingerprint != before
+
+
 def test_an_edited_item_says_what_was_changed(folder, review):
     review.edit("q2", "Ana", question=" How many? ", reference="Ten.")
     assert items(folder)["q2"] == replace(ITEMS[2], question="How many?", reviewer="Ana")

@@ -101,6 +101,11 @@ async def test_two_variants_and_two_runs_are_compared(shell, gateway):
         (["--variant", "a: kind=magic"], "no kind is called magic"),
         (["--half", "test"], "for a reason"),
         (["--judge", "model"], "SABUESO_JUDGE_URL"),
+        (["--judge-url", "http://[::1", "--judge-name", "m"], "http://[::1 is no URL"),
+        (["--database", "postgresql://127.0.0.1:1/nothing"], "the database cannot be asked (ConnectionRefusedError)"),
+        (["--database", "postgresql://127.0.0.1:99999/nothing"], "the database cannot be asked"),
+        (["--database", "nonsense"], "the database cannot be asked (ClientConfigurationError)"),
+        (["--variant", "plan: strategy=rag top_k=3"], "takes no top_k"),
     ],
 )
 async def test_what_cannot_be_run_is_one_line_and_status_1(shell, words, told):

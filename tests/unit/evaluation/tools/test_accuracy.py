@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from services.evaluation.answered import Answered, Call
 from services.evaluation.golden.item import ExpectedCall, Item, Stratum
 from services.evaluation.tools import baselines, descriptions
-from services.evaluation.tools.accuracy import NONE, OfTool, Selection, Share, measure
+from services.evaluation.tools.accuracy import NONE, OfTool, Share, measure
 from services.evaluation.tools.assignment import Assigner
 from services.evaluation.tools.statements import Rows
 
@@ -218,24 +218,14 @@ async def test_statements_are_judged_by_their_rows_or_not_at_all():
     assert (await measure(items, wrong, Assigner(executes=OneRow()))).calls == Share(0, 1)
 
 
-def test_below_the_threshold_the_report_shows_the_descriptions_that_are_confused():
+def test_tools_that_are_confused_are_told_with_both_descriptions():
     items = [item(str(n), ExpectedCall("sql_query")) for n in range(10)]
     answers = {str(n): answered(Call("sql_query" if n < 8 else "vector_search", {})) for n in range(10)}
     found = measured(items, answers)
-    assert descriptions.below_threshold(found)
     [pair] = descriptions.confused(found, DESCRIPTIONS)
     assert (pair.expected, pair.called, pair.count) == ("sql_query", "vector_search", 2)
-    report = descriptions.markdown({"react": found}, DESCRIPTIONS)
-    assert "| Runs a \\| statement over tables | Searches documents |" in report
-    assert "| react | 10 | 0.800 (10) |" in report
-    good = descriptions.markdown(
-        {"react": measured(items, {str(n): answered(Call("sql_query", {})) for n in range(10)})}, {}
-    )
-    assert "look at" not in good
-
-
-def test_a_report_of_nothing_is_a_report():
-    assert descriptions.markdown({"nothing": Selection()}, {}).startswith("| ")
+    assert pair.expected_description == DESCRIPTIONS["sql_query"]
+    assert pair.called_description == DESCRIPTIONS["vector_search"]
 
 
 @pytest.mark.parametrize(

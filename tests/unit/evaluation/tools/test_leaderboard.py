@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from services.cli.evals import app
-from services.evaluation.runs.folder import BrokenRun
+from services.evaluation.runs.folder import BrokenRun, RunFolder
 from services.evaluation.tools import bfcl, leaderboard
 from services.evaluation.tools.function_calls import sendable
 from services.evaluation.tools.leaderboard import ALL, Questions
-from services.evaluation.tools.leaderboard_run import Wanted, run
+from services.evaluation.tools.leaderboard_run import NobodyThere, Wanted, run
 from tests.unit.evaluation.judge.judge_server import listening
 from tests.unit.evaluation.tools.replaying_model import SAMPLE, ReplayingModel, shuffled
 
@@ -134,6 +134,35 @@ async def test_a_question_that_fails_is_in_no_share_and_the_same_command_asks_it
     assert (again.failed, again.figures[0].right.scored_count) == ([], 12)
 
 
+async def test_a_server_that_is_not_there_ends_the_run_after_the_first_eight_questions(tmp_path):
+    wanted = Wanted(Questions.read(SAMPLE), tmp_path, "http://127.0.0.1:1/v1", "", "m", concurrency=2, retries=0)
+    with pytest.raises(NobodyThere, match=r"first 8 questions failed, unreachable: APIConnectionError"):
+        await run(wanted)
+    assert 8 <= len(RunFolder.open(tmp_path).records()) < 12
+
+
+async def test_a_server_that_refuses_all_questions_is_there(tmp_path):
+    found = await ran(ReplayingModel(first=[400] * 12), tmp_path, ["multiple"])
+    assert len(found.failed) == 12
+
+
+async def test_a_run_with_longer_answers_is_another_one(tmp_path):
+    async with serving(ReplayingModel()) as url:
+        questions = Questions.read(SAMPLE, ["multiple"], 1)
+        await run(Wanted(questions, tmp_path, url, "", "m"))
+        with pytest.raises(BrokenRun, match="another max_tokens"):
+            await run(Wanted(questions, tmp_path, url, "", "m", max_tokens=2048))
+
+
+@pytest.mark.slow
+async def test_the_command_says_in_one_line_that_nobody_is_there_and_exits_with_1(tmp_path):
+    words = ["--model", "m", "--model-url", "http://127.0.0.1:1/v1", "--concurrency", "8", "--out", str(tmp_path)]
+    done = await asyncio.to_thread(
+        CliRunner().invoke, app, ["tools", "--bfcl", str(SAMPLE), *words], env={"COLUMNS": "200"}
+    )
+    assert (done.exit_code, "the first 8 questions failed" in " ".join(done.output.split())) == (1, True)
+
+
 async def test_the_model_reads_the_whole_conversation_and_names_that_the_api_takes(tmp_path):
     model = ReplayingModel()
     await ran(model, tmp_path, ["simple_python", "live_irrelevance", "live_simple"])
@@ -174,6 +203,9 @@ async def test_the_command_shows_a_table_and_exits_with_2_where_questions_failed
     [
         (["--category", "nonsense"], "There is no category nonsense"),
         (["--model-url", "http://127.0.0.1:1/v1"], "needs a --model"),
+        (["--model", "m", "--model-url", "http://[::1"], "`http://[::1` is no URL"),
+        (["--model", "m", "--model-url", "localhost:8000/v1"], "no URL that can be asked"),
+        (["--model", "m", "--model-url", "http://127.0.0.1:99999/v1"], "no URL that can be asked"),
     ],
 )
 def test_what_cannot_be_run_is_said(words, told):
