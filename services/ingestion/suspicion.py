@@ -82,7 +82,9 @@ class Screening:
             found = [*(one for one in suspects if one.score >= least), *_shown(chunk.text, unseen)]
             if chunk.parent_text and chunk.parent_text != parent:
                 parent = chunk.parent_text
-                parent_score = _worst(self.detector.suspects(parent, "data", HARMLESS_BELOW))
+                suspected = _worst(self.detector.suspects(parent, "data", HARMLESS_BELOW))
+                # Hidden text may stand in what another chunk is cut from.
+                parent_score = max([suspected, *(one.score for one in _shown(parent, unseen))])
             scanned = replace(
                 chunk,
                 scanned_by=self.detector.version,

@@ -13,6 +13,8 @@ from services.orchestrator.stopwatch import Part
 
 def say_partial(run: Run) -> Iterator[Event]:
     """An answer that we write ourselves from the evidence."""
+    # What the filters still hold of the model's own words comes before ours.
+    yield from run.answer.say("", last=True)
     run.answer.pause()
     run.end_early("empty_answer" if run.answered else "tool_failed")
     said, used = run.answer.said, run.answer.used()

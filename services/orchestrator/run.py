@@ -108,6 +108,7 @@ class Run:
     iterations: int = 0
     step: int = 0
     reason: str = ""
+    _said_before: int = 0
 
     def __post_init__(self) -> None:
         self.messages = self.transcript.messages
@@ -195,6 +196,7 @@ class Run:
         self.iterations += 1
         self.step = next(self.numbers)
         self.turn, self.turn_is_over, self.broken_off = Turn(), False, False
+        self._said_before = len(self.answer.text)
 
     def decide(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
         """Calls that are made without asking the model, as if it had asked for them."""
@@ -219,7 +221,8 @@ class Run:
             yield from self.answer.say("" if live else self._supported(part.text.lstrip()), last=True)
         if calls or unread:
             self.answer.pause()
-        elif text and not unread:
+        elif text and not unread and (final or not live or len(self.answer.text) > self._said_before):
+            # Words of ours are taken out on their way: a turn of nothing else is as good as an empty one.
             self.answered = True
             if part.cut:
                 self.end_early("tokens")

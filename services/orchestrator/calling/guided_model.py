@@ -16,7 +16,7 @@ from services.orchestrator import metrics, prompts
 from services.orchestrator.calling.guided_schema import plan_schema
 from services.orchestrator.model import Delta, Message, Model, Sampling, ToolCall, ToolSpec, Turn
 
-_NO_PLAN = "[Your reply was not the JSON object that was asked for. Nothing was run. Write it again, complete.]"
+NO_PLAN = "[Your reply was not the JSON object that was asked for. Nothing was run. Write it again, complete.]"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class GuidedModel:
         if reply.answer:
             return replace(turn, text=reply.answer)
         metrics.MODEL_CALLS.labels(self.name, "false").inc()
-        return replace(turn, text="", malformed=_NO_PLAN)
+        return replace(turn, text="", malformed=NO_PLAN)
 
 
 @dataclass

@@ -1,7 +1,11 @@
 """Asks a model whether sources say what is claimed of them."""
 
 import json
+import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import ClassVar, Protocol
 
 from pydantic import Field
@@ -11,6 +15,10 @@ from services.orchestrator.model import Model, Spent
 from services.orchestrator.query_writer import Form, NotWritten, QueryWriter
 
 MOST_CLAIMS, _MAX_SOURCE_CHARS, _MAX_CLAIM_CHARS = 16, 2_400, 600
+# Windows of a long source begin at its paragraphs, and in a long one every so many characters; its beginning, which may
+# hold title or columns, is sent too.
+_STEP_CHARS, _LEAST_WINDOW_CHARS, _HEAD_CHARS, _GAP = 300, 600, 200, " […] "
+_WORD = re.compile(r"\w+")
 
 
 class ClaimCheck(Form):
@@ -84,7 +92,7 @@ class ModelJudge:
                     for at, one in enumerate(asked, start=1)
                 ],
                 "sources": [
-                    {"number": mark, "text": said[:_MAX_SOURCE_CHARS]}
+                    {"number": mark, "text": excerpt(said, [one.text for one in asked if mark in one.marks])}
                     for mark, said in sources.items()
                     if mark in cited
                 ],
@@ -96,3 +104,38 @@ class ModelJudge:
         except NotWritten:
             return None
         return [number - 1 for number in dict.fromkeys(found.unsupported) if 1 <= number <= len(asked)]
+
+
+def excerpt(said: str, asked: Sequence[str]) -> str:
+    """Of a source of any length about what a model is sent: for each claim the window that has the most of its words.
+
+    Words that the source repeats count for less. Many claims share windows.
+    """
+    if len(said) <= _MAX_SOURCE_CHARS:
+        return said
+    room = _MAX_SOURCE_CHARS - _HEAD_CHARS
+    each_once, windows = list(dict.fromkeys(asked)), room // _LEAST_WINDOW_CHARS
+    asked = [" ".join(each_once[at::windows]) for at in range(min(windows, len(each_once)))]
+    found = [(one.start(), one[0].casefold()) for one in _WORD.finditer(said)]
+    counts, starts = Counter(word for _, word in found), _starts(said)
+    kept = bytearray(len(said))
+    kept[:_HEAD_CHARS] = b"\1" * _HEAD_CHARS
+    for claim in asked:
+        wanted = {word.casefold() for word in _WORD.findall(claim)}
+        places = [(at, word) for at, word in found if word in wanted]
+        size = room // len(asked)
+        begin = max(starts, key=lambda start: _worth(places, start, start + size, counts))
+        end = min(begin + size, len(said))
+        kept[begin:end] = b"\1" * (end - begin)
+    return _GAP.join(said[one.start() : one.end()] for one in re.finditer(rb"\x01+", bytes(kept)))
+
+
+def _starts(said: str) -> Sequence[int]:
+    paragraphs = [0, *(one.end() for one in re.finditer(r"\n+", said)), len(said)]
+    return [at for begin, end in pairwise(paragraphs) for at in range(begin, end, _STEP_CHARS)]
+
+
+def _worth(places: Sequence[tuple[int, str]], start: int, end: int, counts: Mapping[str, int]) -> float:
+    first = bisect_left(places, start, key=lambda one: one[0])
+    last = bisect_left(places, end, key=lambda one: one[0])
+    return sum(1 / counts[word] for word in {word for _, word in places[first:last]})

@@ -1,47 +1,74 @@
-"""Takes out of an answer what its model only repeats of what it was told: our rules, and how to use the tools.
+"""Takes out of an answer what its model only repeats of what it was told: our rules, and how to use our tools.
 
-Small models do. Such words are no answer: where nothing else is left, the run says what it found by itself.
+Small models do. Such words are no answer: where nothing else is left, the run says what it found by itself. What a
+tenant's own texts say is never taken out: its descriptions of tools, its tables, those of foreign tools.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
+from typing import NamedTuple
 
 from services.orchestrator import prompts
+from services.orchestrator.calling.guided_model import NO_PLAN
+from services.orchestrator.calling.written_calls import NotACall
 from services.orchestrator.events import Finding
+from services.orchestrator.planning import prompts as planning
 from services.orchestrator.text_filter import TextFilter
+from services.orchestrator.tool_maker import default_descriptions
 
-# What a transcript and the readers of calls say to a model besides the prompts.
-_TOLD = (
-    "[Your reply was not the JSON object that was asked for. Nothing was run. Write it again, complete.]",
-    "[Your call could not be read: it is no JSON. Write it again, complete.]",
-)
+# What a model is told whose turn could not be read, with the reasons that have few words.
+_COMPLAINTS = (NO_PLAN, *(str(NotACall(reason)) for reason in ("it is empty", "it is no JSON", "it breaks off")))
 _NOTHING = "(no text)"
+_ONLY_NOTHING = re.compile(r"[\W_]*(?:\(no text\)[\W_]*)+", re.IGNORECASE)
 _USES = re.compile(r"Use it\b.*?(?=Examples:|$)", re.DOTALL)
 _WORD = re.compile(r"\w+")
+# Lines of one paragraph are one text; a bullet begins another.
+_WRAPPED = re.compile(r"(?<=[^.:!?>}\]\n])\n[ ]*(?=[^\s*•<{-])")
 _END = re.compile(r"(?<=[.!?\]])\s+|\n+\s*[-*]?\s*")
-# What may stand around a sentence of ours, and what ends it.
-_AROUND, _ENDS = " \t\n[]()\"'*-•>`“”«».!?:", "[.!?\\])\"'”»\n]"
-# Shorter ones are anybody's, unless they come after one of ours. In longer ones one word may be another.
-_LEAST_WORDS, _LEAST_WORDS_AFTER, _LEAST_CHANGED_WORDS = 4, 3, 8
+# What may stand before a sentence of ours, what ends it, and what closes it besides: asterisks in a row close bold
+# letters where nothing but space follows, and begin them otherwise.
+_BEFORE, _ENDS = " \t\n[]()\"'*-•>`“”«».!?:", "[.!?:\\])\"'”»\n]"
+_CLOSING = re.compile(r"[\])\"'”».!?:]*(?:\*{2,}(?=\s|$)|)(?:\s+[\])”»]+)*\s*")
+_MAY_CLOSE = " \t\n*])\"'”».!?:"
+# Shorter ones are anybody's, unless they come after one of ours. In a long complaint one word may be another. Of what
+# is told to planners and specialists only long ones are looked for.
+_LEAST_WORDS, _LEAST_WORDS_AFTER, _LEAST_CHANGED_WORDS, _LEAST_PLANNING_WORDS = 4, 3, 8, 8
 # A sentence that breaks off is ours from so many words on.
 _LEAST_BROKEN = 6
 # No sentence of ours has more characters: what is held for longer is none.
 _MOST_HELD = 600
 
 
-def sentences_of(texts: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """The sentences of texts, as words in small letters, those alone that nobody else would write."""
+class OwnSentence(NamedTuple):
+    """Its words in small letters. `loose`: one of them may be another, but for a number."""
+
+    words: tuple[str, ...]
+    loose: bool = False
+
+
+def sentences_of(texts: Iterable[str], *, least: int = _LEAST_WORDS_AFTER) -> Iterator[tuple[str, ...]]:
+    """The sentences of texts, as words in small letters, those alone that have `least` words."""
     for text in texts:
-        for sentence in _END.split(text):
-            words = _words(sentence)
-            if len(words) >= _LEAST_WORDS_AFTER:
+        for sentence in _END.split(_WRAPPED.sub(" ", text)):
+            words = tuple(word.casefold() for word in _WORD.findall(sentence))
+            if len(words) >= least:
                 yield words
 
 
-def ours(rules: str, tools: Iterable[str]) -> Sequence[tuple[str, ...]]:
-    """All that we say to models, the longest sentences first. `rules`: the shield's; `tools`: how each is described.
+def defaults_among(tools: Mapping[str, str]) -> Sequence[str]:
+    """Our own descriptions, of those that `tools` (description by name) has; not what was added to them."""
+    return [
+        text
+        for name, text in _default_descriptions().items()
+        if (described := tools.get(name, "")) == text or described.startswith(f"{text}\n")
+    ]
+
+
+def ours(rules: str, tools: Iterable[str]) -> Sequence[OwnSentence]:
+    """All that we say to models, the longest sentences first. `rules`: the shield's; `tools`: our descriptions.
 
     What a tool is may be an answer; when to use it is none.
     """
@@ -49,14 +76,24 @@ def ours(rules: str, tools: Iterable[str]) -> Sequence[tuple[str, ...]]:
     return _ours(rules, tuple(uses))
 
 
+@lru_cache(maxsize=1)
+def _default_descriptions() -> Mapping[str, str]:
+    return default_descriptions()
+
+
 @lru_cache(maxsize=64)
-def _ours(rules: str, uses: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-    told = (prompts.system_message(()).text, prompts.FINAL, rules, *_TOLD, *uses)
-    return sorted(set(sentences_of(told)), key=lambda one: (-len(one), one))
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.casefold() for word in _WORD.findall(text))
+def _ours(rules: str, uses: tuple[str, ...]) -> Sequence[OwnSentence]:
+    always = (prompts.system_message(()).text, prompts.FINAL, prompts.UNREACHED, prompts.guided_rules(()))
+    told = (*always, planning.FINDINGS, rules, *uses)
+    planned = (
+        planning.plan_prompt({}, 6),
+        planning.check_prompt({}, 6),
+        planning.specialist_prompt("", date.min, ""),
+    )
+    strict = {*sentences_of(told), *sentences_of(planned, least=_LEAST_PLANNING_WORDS)}
+    loose = set(sentences_of(_COMPLAINTS))
+    found = [OwnSentence(one, one in loose and len(one) >= _LEAST_CHANGED_WORDS) for one in strict | loose]
+    return sorted(found, key=lambda one: (-len(one.words), one.words))
 
 
 @dataclass
@@ -66,7 +103,7 @@ class OwnWords:
     `before`: what the text passes first, which so sees all of it.
     """
 
-    own: Sequence[tuple[str, ...]]
+    own: Sequence[OwnSentence]
     before: TextFilter
     _held: str = ""
     _passes: bool = False
@@ -96,18 +133,24 @@ class OwnWords:
     def _settled(self, *, last: bool) -> str:
         """What of the held text can be shown now."""
         while not self._passes:
-            if last and self._held.strip() == _NOTHING:
+            if last and _ONLY_NOTHING.fullmatch(self._held):
                 self._held = ""
-            begin = len(self._held) - len(self._held.lstrip(_AROUND))
+            if not last and _may_say_nothing(self._held):
+                return ""
+            begin = len(self._held) - len(self._held.lstrip(_BEFORE))
             end = self._sentence(begin, last=last)
             if end is None:
                 return ""
             if not end:
                 self._passes = True
                 break
-            self._held, self._dropped = self._held[end:], True
+            after = self._held[end:]
+            if not last and not after.lstrip(_MAY_CLOSE):
+                return ""
+            closing = _CLOSING.match(after)
+            self._held, self._dropped = after[closing.end() if closing else 0 :], True
         text, self._held = self._held, ""
-        return text.lstrip(_AROUND) if self._dropped else text
+        return text
 
     def _sentence(self, begin: int, *, last: bool) -> int | None:
         """Where a sentence of ours ends that the held text begins with; 0 if it is none, None while that is open."""
@@ -117,8 +160,9 @@ class OwnWords:
         whole = found if last or found[-1].end() < len(self._held) else found[:-1]
         words = [one[0].casefold() for one in whole]
         open_ = False
-        for own in self.own:
-            if len(own) < (_LEAST_WORDS_AFTER if self._dropped else _LEAST_WORDS) or not _alike(own, words):
+        for one in self.own:
+            own = one.words
+            if len(own) < (_LEAST_WORDS_AFTER if self._dropped else _LEAST_WORDS) or not _alike(one, words):
                 continue
             if len(words) >= len(own):
                 end = found[len(own) - 1].end()
@@ -131,8 +175,15 @@ class OwnWords:
         return None if open_ and len(self._held) < _MOST_HELD else 0
 
 
-def _alike(own: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether words begin as a sentence of ours does; of a long one, one word may be another."""
-    count = min(len(own), len(words))
-    changed = sum(one != other for one, other in zip(own[:count], words[:count], strict=True))
-    return changed <= (len(own) >= _LEAST_CHANGED_WORDS)
+def _may_say_nothing(text: str) -> bool:
+    """Whether the beginning of a turn says that there is no text, and nothing else yet."""
+    at = text.rfind("(")
+    rest = text[:at] if at >= 0 and _NOTHING.startswith(text[at:].lower()) else text
+    said = rest != text or _NOTHING in text.lower()
+    return said and _ONLY_NOTHING.fullmatch(f"{_NOTHING}{rest}") is not None
+
+
+def _alike(own: OwnSentence, words: Sequence[str]) -> bool:
+    """Whether words begin as a sentence of ours does."""
+    changed = [other for one, other in zip(own.words, words, strict=False) if one != other]
+    return not changed or (own.loose and len(changed) == 1 and not any(map(str.isdigit, changed[0])))

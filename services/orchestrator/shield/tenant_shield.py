@@ -20,7 +20,7 @@ from services.orchestrator.shield.cited import CitedSources
 from services.orchestrator.shield.flows import breach
 from services.orchestrator.shield.heard import Heard, Taken, texts_of
 from services.orchestrator.shield.links import LinkFilter
-from services.orchestrator.shield.own_words import OwnWords, ours
+from services.orchestrator.shield.own_words import OwnWords, defaults_among, ours
 from services.orchestrator.shield.verdicts import Verdicts, without
 from services.orchestrator.text_filter import TextFilter
 from services.orchestrator.tools import EXTERNAL, Tool
@@ -174,7 +174,8 @@ class TenantShield:
         """See Shield."""
         canary = Canary(self._canary)
         links = LinkFilter(self._may_link, self._may_name, canary, images=self._policy.images, language=self._language)
-        return OwnWords(ours(self.rules, (one.description for one in self._tools.values())), links)
+        described = {name: one.description for name, one in self._tools.items()}
+        return OwnWords(ours(self.rules, defaults_among(described)), links)
 
     def cited_only(self, sources: Mapping[int, Source], used: Callable[[], Collection[int]]) -> TextFilter:
         """See Shield."""

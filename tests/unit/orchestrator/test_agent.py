@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from services.orchestrator import prompts
 from services.orchestrator.citing.review import Review
 from services.orchestrator.events import (
     CallFinished,
@@ -16,7 +17,7 @@ from services.orchestrator.events import (
     Text,
     Thought,
 )
-from services.orchestrator.model import Message, Sampling, ScriptedModel, ToolCall, Turn, Usage
+from services.orchestrator.model import Delta, Message, Sampling, ScriptedModel, ToolCall, Turn, Usage
 from services.orchestrator.results import Degraded, Passage, Passages, Rows
 from services.orchestrator.run import Limits, Task
 from services.orchestrator.shield.shield import Unshielded
@@ -459,6 +460,52 @@ async def test_an_empty_reply_gets_one_more_turn():
     events = await collect(ScriptedModel([Turn(calls=[SEARCH]), Turn(""), Turn("A penalty [1].")]))
     assert text_of(events) == "A penalty [1]."
     assert events[-1].finish is Finish.ANSWERED
+
+
+def shielded(model, question=QUESTION):
+    tools = dispatcher()
+    shield = TenantShield("acme", GuardTools(), tools.toolset.tools, question)
+    return collect(model, tools, question=question, shield=shield)
+
+
+async def test_a_turn_of_our_own_words_alone_gets_one_more_too():
+    events = await shielded(ScriptedModel([Turn(calls=[SEARCH]), Turn(prompts.FINAL), Turn("A penalty [1].")]))
+    assert text_of(events) == "A penalty [1]."
+    assert (events[-1].finish, events[-1].reason) == (Finish.ANSWERED, "")
+
+
+@pytest.mark.parametrize(
+    ("question", "says"),
+    [
+        ("What is the penalty?", "I could not finish the answer (the language model wrote none)"),
+        (
+            "¿Cuál es la penalización?",
+            "No he podido terminar la respuesta (el modelo de lenguaje no ha escrito ninguna)",
+        ),
+    ],
+)
+async def test_a_model_that_only_repeats_our_words_leaves_an_answer_that_says_so(question, says):
+    silent = [Turn(calls=[SEARCH]), Turn(prompts.FINAL), Turn("(no text)\n(No text)")]
+    events = await shielded(ScriptedModel(silent), question)
+    assert says in text_of(events)
+    assert "«Penalty of 2 % a month.» [1]" in text_of(events)
+    assert (events[-1].finish, events[-1].reason) == (Finish.PARTIAL, "empty_answer")
+
+
+async def test_held_words_of_an_answer_that_breaks_off_do_not_stick_to_ours():
+    begun = "No more tools can be"
+
+    class Silenced(ScriptedModel):
+        async def stream(self, messages, tools, sampling):
+            if not self.requests:
+                async for part in super().stream(messages, tools, sampling):
+                    yield part
+                return
+            yield Delta(begun)
+            raise MODEL_DOWN
+
+    events = await shielded(Silenced([Turn(calls=[SEARCH])]), "What is the penalty?")
+    assert text_of(events).startswith(f"{begun}\n\nThe answer above is cut off")
 
 
 async def test_a_model_that_stays_silent_leaves_a_partial_answer():

@@ -20,6 +20,8 @@ from services.runtime.recognition.injections.surroundings import YOU
 from services.runtime.recognition.injections.version import version
 
 Place = Literal["user", "data"]
+# Of the code that runs, whatever becomes of its files later.
+_VERSION = version()
 # What a sum of 0, the weights' own limit, is as a score.
 SUSPICIOUS = 0.8
 _SHIFT = math.log(SUSPICIOUS / (1 - SUSPICIOUS))
@@ -80,7 +82,7 @@ class Detector:
     @property
     def version(self) -> str:
         """Names what the verdicts are made by; empty where that is not this code alone."""
-        return "" if self._classifier is not None else version()
+        return "" if self._classifier is not None else _VERSION
 
     def score(self, text: str, place: Place = "data") -> float:
         """From 0 to 1: the worst of the text; SUSPICIOUS is the limit that the weights are made for."""

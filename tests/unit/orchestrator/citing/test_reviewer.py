@@ -1,8 +1,12 @@
 import asyncio
+import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from services.orchestrator.citing.judge import ModelJudge
+from services.orchestrator.citing.claims import Claim
+from services.orchestrator.citing.judge import ModelJudge, excerpt
 from services.orchestrator.citing.meaning import Meaning
 from services.orchestrator.citing.review import Draft
 from services.orchestrator.citing.reviewer import EvidenceReviewer
@@ -193,6 +197,32 @@ async def test_by_setting_a_model_judges_what_nothing_else_decides():
     assert "a model" in review.findings[0].reason
     assert spent.usage == Usage(100, 5)
     assert "cat sat" in model.requests[0][0][-1].text
+
+
+FILLING = "The office is open to staff on every day of the week, and the canteen is too.\n"
+EVIDENCE = "Cats slept upon a rug for 40 minutes, says the log."
+
+
+@pytest.mark.parametrize("line", [FILLING, FILLING.replace("\n", " ")])
+async def test_a_model_that_judges_reads_the_part_of_a_long_source_that_speaks_of_the_claim(line):
+    filled = (line * 60)[:4_000]
+    source = f"Log of the house.\n{filled}{EVIDENCE} {filled}The end was on Monday, 3 May. {line * 20}"
+    model = ScriptedModel([Turn('{"unsupported": []}')])
+    asked = [Claim("A cat slept for 40 minutes", (1,)), Claim("The office shut on 3 May", (1,))]
+    assert await ModelJudge(model).unsupported(asked, {1: source}, Spent(), 30) == []
+    (sent,) = json.loads(model.requests[0][0][-1].text)["sources"]
+    assert EVIDENCE in sent["text"]
+    assert "Monday, 3 May" in sent["text"]
+    assert sent["text"].startswith("Log of the house.")
+    assert len(sent["text"]) < 2_450
+
+
+@given(st.text("ab1 \n.", max_size=6_000), st.lists(st.text("ab1 ", max_size=40), max_size=16))
+@settings(max_examples=60, deadline=None)
+def test_an_excerpt_is_made_of_the_source_and_has_a_bound(said, asked):
+    shown = excerpt(said, asked)
+    assert len(shown) <= 2_500
+    assert all(part in said for part in shown.split(" […] "))
 
 
 @pytest.mark.parametrize("step", [Turn("no JSON"), DependencyFailed("The model does not answer.")])
