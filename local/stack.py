@@ -170,7 +170,9 @@ def _run(command: Sequence[str]) -> None:
 
 
 def _raise_if_fatal() -> None:
-    """Raises Refused, with the last lines of its log, when a process has given up."""
+    """Raises Refused, with the last lines of its log, when a process has given up, or what runs them all has ended."""
+    if _supervisor.has_ended():
+        raise Refused(f"supervisord, which runs everything, was ended. Its log: {HOME / 'logs' / 'supervisord.log'}")
     for program in _supervisor.programs():
         if program.state in ("FATAL", "EXITED"):
             log = HOME / "logs" / f"{program.name}.log"

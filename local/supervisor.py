@@ -40,14 +40,21 @@ class Supervisor:
 
     def __init__(self, home: Path) -> None:
         self._home = home
+        self._seen = False
 
     def pid(self) -> int | None:
         """Its process id; None when it does not run."""
         try:
             pid = int((self._home / "supervisord.pid").read_text())
-            return pid if "supervisord" in " ".join(psutil.Process(pid).cmdline()) else None
+            runs = "supervisord" in " ".join(psutil.Process(pid).cmdline())
         except (OSError, ValueError, psutil.Error):
             return None
+        self._seen = self._seen or runs
+        return pid if runs else None
+
+    def has_ended(self) -> bool:
+        """Whether it ran when this was asked before, and does not now."""
+        return self.pid() is None and self._seen
 
     def programs(self) -> list[Program]:
         """All processes by name; none when supervisord does not answer."""

@@ -160,6 +160,7 @@ def test_a_second_up_says_that_it_runs(stack):
     assert stack.url in done.stderr
 
 
+@pytest.mark.timeout(300)
 def test_after_a_killed_run_the_next_one_works(tmp_path):
     home = fresh_home(tmp_path)
     port = ports.pick(1, ports.random_start())[0]

@@ -51,7 +51,14 @@ def started(server, file, *arguments):
     environment |= {"SABUESO_URL": server.url, "SABUESO_API_KEY": "k"}
     command = [sys.executable, "-m", f"loadtests.{file}", *arguments]
     process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A shell lets what it starts in the background ignore it, and all that is started from there.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         yield process
