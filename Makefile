@@ -11,7 +11,7 @@ PROTOS := $(shell find protos/sabueso -name '*.proto')
 .PHONY: help setup protos up down status logs ask backup images test-images check fmt docs test test-slow test-chart test-cluster helm eval-retrieval bench bench-table bench-peers bench-check bench-baseline load load-smoke load-spike load-soak load-ingest load-report soak-gateway chaos browser clients promtool evals lock clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 # The stamp is newer than its inputs only when everything below went through: a killed set-up starts again.
 setup: $(VENV)/.ready ## create the environment from the lock file, generate the protos, make the default model
