@@ -1,6 +1,5 @@
 """The plots of docs/performance.md, as SVG that is readable by day and by night."""
 
-import io
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,16 +7,14 @@ import matplotlib as mpl
 from matplotlib import figure as figures
 from matplotlib import ticker as tickers
 
+from services.runtime.plots import INK, STYLE, standing_alone, svg
+
 # Colours that no plot would use; the picture's own style puts others in their place.
-_INK, _OURS, _PEER = "#010203", "#010204", "#010205"
-_STYLE = """<style>svg { --ink: #3d444d; --ours: #0969da; --peer: #bf6a02 }
-@media (prefers-color-scheme: dark) { svg { --ink: #b7bdc8; --ours: #58a6ff; --peer: #f0a33e } }</style>"""
-_LOOK: Mapping[str, Any] = {
-    "svg.fonttype": "none", "svg.hashsalt": "sabueso", "font.family": "sans-serif", "font.size": 9,
-    "text.color": _INK, "axes.labelcolor": _INK, "axes.edgecolor": _INK, "xtick.color": _INK, "ytick.color": _INK,
-    "figure.facecolor": "none", "axes.facecolor": "none", "axes.spines.top": False, "axes.spines.right": False,
-    "legend.frameon": False,
-}  # fmt: skip
+_OURS, _PEER = "#010204", "#010205"
+_VARIABLES: Mapping[str, str] = {INK: "ink", _OURS: "ours", _PEER: "peer"}
+_CSS = """svg { --ink: #3d444d; --ours: #0969da; --peer: #bf6a02 }
+@media (prefers-color-scheme: dark) { svg { --ink: #b7bdc8; --ours: #58a6ff; --peer: #f0a33e } }"""
+_STYLE: Mapping[str, Any] = {**STYLE, "axes.edgecolor": INK, "axes.spines.left": True, "legend.frameon": False}
 # Their types are not strict ones.
 _mpl: Any = mpl
 _Figure: Any = figures.Figure
@@ -98,14 +95,7 @@ def _peers(kept: Figures) -> str:
 
 
 def _svg(draw: Callable[[Any], None], inches: float, title: str) -> str:
-    with _mpl.rc_context(_LOOK):
+    with _mpl.rc_context(dict(_STYLE)):
         picture = _Figure(figsize=(6.4, inches), layout="constrained")
         draw(picture.subplots())
-        written = io.StringIO()
-        picture.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Title": title})
-    text = written.getvalue()
-    text = text[text.index("<svg") :]
-    start = text.index(">") + 1
-    for colour, name in ((_INK, "ink"), (_OURS, "ours"), (_PEER, "peer")):
-        text = text.replace(colour, f"var(--{name})")
-    return "\n".join(line.rstrip() for line in (text[:start] + "\n" + _STYLE + text[start:]).splitlines()) + "\n"
+        return standing_alone(svg(picture, title, _VARIABLES, tight=False), _CSS)

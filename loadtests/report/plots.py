@@ -1,9 +1,5 @@
 """Plots as SVG that stands in a page and takes its colours from it: right by day and by night, and text is text."""
 
-import html
-import io
-import re
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -13,30 +9,11 @@ from matplotlib import figure as figures
 from matplotlib import ticker as tickers
 
 from loadtests.report.figures import Figures, Point, ProcessLine
+from services.runtime.plots import INK, SERIES, STYLE, VARIABLES, standing_alone, svg
 
-# Colours that no plot would use, and what the page puts in their place.
-_INK, _FAINT, _BAD, _REFUSED = "#010203", "#020304", "#030405", "#040506"
-_SERIES = tuple(f"#0a0b{place:02x}" for place in range(16))
-_STYLE: Mapping[str, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "sabueso",
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _FAINT,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "grid.color": _FAINT,
-    "axes.grid": True,
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-}
+_BAD, _REFUSED = "#030405", "#040506"
+_VARIABLES: Mapping[str, str] = {**VARIABLES, _BAD: "bad", _REFUSED: "refused"}
+_STYLE: Mapping[str, Any] = {**STYLE, "axes.grid": True, "grid.linewidth": 0.6, "axes.axisbelow": True}
 # Their types are not strict ones.
 _mpl: Any = mpl
 _Figure: Any = figures.Figure
@@ -55,11 +32,11 @@ def latencies(series: Mapping[str, Sequence[float]], budgets: Mapping[str, float
 
     def draw(axes: Any) -> None:
         for place, values in enumerate(shown.values()):
-            axes.step(*_steps(values), where="post", color=_SERIES[place], linewidth=1.8)
+            axes.step(*_steps(values), where="post", color=SERIES[place], linewidth=1.8)
         for percent, value in budgets.items():
-            axes.axvline(value, color=_INK, linewidth=1.2, linestyle=_PERCENT_STYLES[percent])
+            axes.axvline(value, color=INK, linewidth=1.2, linestyle=_PERCENT_STYLES[percent])
             share = int(percent[1:]) / 100
-            axes.plot([value], [share], color=_INK, marker="o", markersize=4)
+            axes.plot([value], [share], color=INK, marker="o", markersize=4)
             axes.annotate(percent, (value, share), xytext=(4, -10), textcoords="offset points")
         _milliseconds(axes.xaxis, [*budgets.values(), *(value for one in shown.values() for value in one)])
         axes.set_ylim(0, 1.02)
@@ -83,7 +60,7 @@ def timeline(points: Sequence[Point], title: str, *, wide: bool = False) -> str:
                 [one.at for one in answered],
                 [getattr(one, percent) for one in answered],
                 line,
-                color=_SERIES[0],
+                color=SERIES[0],
                 linewidth=1.5,
                 marker="." if len(answered) < 2 else "",
             )
@@ -118,7 +95,7 @@ def stages(rows: Sequence[Figures], names: Sequence[str]) -> str:
     def draw(axes: Any) -> None:
         for place, one in enumerate(shown):
             left = 0.0
-            for colour, name in zip(_SERIES, names, strict=False):
+            for colour, name in zip(SERIES, names, strict=False):
                 value = one.stages.get(name, 0.0)
                 axes.barh(place, value, left=left, height=0.6, color=colour)
                 left += value
@@ -145,10 +122,10 @@ def token_gaps(rows: Sequence[Figures]) -> str:
         for place, one in enumerate(shown):
             if one.gap is None:
                 continue
-            axes.plot([one.gap.p50, one.gap.p95], [place, place], color=_SERIES[0], linewidth=3)
-            axes.plot([one.gap.p50], [place], color=_SERIES[0], marker="o", markersize=5)
+            axes.plot([one.gap.p50, one.gap.p95], [place, place], color=SERIES[0], linewidth=3)
+            axes.plot([one.gap.p50], [place], color=SERIES[0], marker="o", markersize=5)
             if one.longest_gap is not None:
-                axes.plot([one.longest_gap.p95] * 2, [place - 0.3, place + 0.3], color=_INK, linewidth=1.4)
+                axes.plot([one.longest_gap.p95] * 2, [place - 0.3, place + 0.3], color=INK, linewidth=1.4)
         axes.set_yticks(range(len(shown)), [_folded(one.scenario.name) for one in shown])
         axes.set_ylim(len(shown) - 0.5, -0.5)
         axes.tick_params(length=0)
@@ -162,7 +139,7 @@ def processes(
     lines: Sequence[ProcessLine], line: Callable[[ProcessLine], Sequence[tuple[float, float]]], unit: str
 ) -> str:
     """One measure of each process over time. SVG, or ""."""
-    shown = [(colour, one) for colour, one in zip(_SERIES, lines, strict=False) if line(one)]
+    shown = [(colour, one) for colour, one in zip(SERIES, lines, strict=False) if line(one)]
     if not shown:
         return ""
 
@@ -194,7 +171,7 @@ def soak(lines: Sequence[ProcessLine], colours: str) -> str:
     def draw(figure: Any) -> None:
         panels = figure.subplots(len(measures), sharex=True, height_ratios=(3, 2, 1))
         for axes, (unit, drawn) in zip(panels, measures, strict=True):
-            for colour, one, values in zip(_SERIES, lines, drawn, strict=False):
+            for colour, one, values in zip(SERIES, lines, drawn, strict=False):
                 if values:
                     axes.plot(*zip(*values, strict=True), color=colour, linewidth=1.3, label=one.name)
             axes.set_ylim(bottom=0)
@@ -206,13 +183,11 @@ def soak(lines: Sequence[ProcessLine], colours: str) -> str:
     with _mpl.rc_context(dict(_STYLE)):
         picture = _Figure(figsize=(8, 6.4), layout="constrained")
         draw(picture)
-        written = io.StringIO()
-        picture.savefig(written, format="svg", metadata={"Date": None})
-    said = "; ".join(
-        f"{one.name}: {one.rss_mib[0][1]:,.0f} to {one.rss_mib[-1][1]:,.0f}" for one in lines if one.rss_mib
-    )
-    head, rest = _in_page(written.getvalue(), "Processes under load", f"MiB: {said}.").split(">", 1)
-    return "\n".join(f"{head}><style>{colours}</style>{rest}".splitlines()) + "\n"
+        said = "; ".join(
+            f"{one.name}: {one.rss_mib[0][1]:,.0f} to {one.rss_mib[-1][1]:,.0f}" for one in lines if one.rss_mib
+        )
+        drawn = svg(picture, f"Processes under load. MiB: {said}.", _VARIABLES, tight=False)
+    return standing_alone(drawn, colours)
 
 
 def _steps(values: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -255,20 +230,4 @@ def _drawn(draw: Callable[[Any], None], height: float, title: str, said: str, wi
     with _mpl.rc_context(dict(_STYLE)):
         figure = _Figure(figsize=(width or _WIDTH_INCHES, height))
         draw(figure.add_subplot())
-        written = io.StringIO()
-        figure.savefig(written, format="svg", bbox_inches="tight", metadata={"Date": None})
-    return _in_page(written.getvalue(), title, said)
-
-
-def _in_page(text: str, title: str, said: str) -> str:
-    """Without prologue and fixed size; colours are the page's variables; `title` and `said` are read aloud."""
-    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    head, rest = text.split(">", 1)
-    head = re.sub(r' (?:height|width)="[^"]*"', "", head)
-    label = html.escape(f"{title}. {said}", quote=True)
-    names = {_INK: "ink", _FAINT: "line", _BAD: "bad", _REFUSED: "refused"}
-    for colour, name in (*names.items(), *((one, f"s{at}") for at, one in enumerate(_SERIES))):
-        rest = rest.replace(colour, f"var(--{name})")
-    # Ids of several plots in one page must not meet.
-    mark = f"p{zlib.crc32(label.encode()):x}"
-    return f'{head} role="img" aria-label="{label}">' + re.sub(r'(id="|url\(#|href="#)', rf"\1{mark}-", rest)
+        return svg(figure, f"{title}. {said}", _VARIABLES)

@@ -23,7 +23,10 @@ from services.runtime.errors import (
 
 log = logging.getLogger(__name__)
 
-_PASSING = (Overloaded, DependencyFailed, DeadlineExceeded, LimitExceeded, Unauthenticated)
+# A later attempt may go better.
+PASSING = (Overloaded, DependencyFailed, DeadlineExceeded, LimitExceeded)
+# The signature of a job that waited may have expired; the next attempt brings another.
+_PASSING = (*PASSING, Unauthenticated)
 _IDLE_SECONDS = 0.5
 _SWEEP_SECONDS = 600
 _BACKLOG_SECONDS = 15
@@ -43,6 +46,11 @@ class Retry:
     def delay_seconds(self, attempt: int) -> float:
         """Time to wait after the attempt of this number, from 1."""
         return min(self.first_seconds * 2 ** (attempt - 1), self.longest_seconds)
+
+    def delay_after(self, attempt: int, error: ServiceError) -> float:
+        """The same after `error`, which may ask for more: that counts, up to the longest."""
+        asked = error.retry_after.total_seconds() if error.retry_after else 0
+        return max(self.delay_seconds(attempt), min(asked, self.longest_seconds))
 
 
 @dataclass
@@ -189,9 +197,7 @@ class Workers:
             return
         dependency = error.metadata.get("dependency") or error.metadata.get("stage") or error.reason.lower()
         metrics.RETRIES.labels(dependency).inc()
-        delay = self._retry.delay_seconds(job.attempts)
-        if error.retry_after is not None:
-            delay = max(delay, min(error.retry_after.total_seconds(), self._retry.longest_seconds))
+        delay = self._retry.delay_after(job.attempts, error)
         reason = f"{error.message} Attempt {job.attempts} of {self._retry.max_attempts}."
         log.warning("job put back", extra={"job_id": job.job_id, "dependency": dependency, "attempt": job.attempts})
         await self._insist(lambda: self._jobs.put_back(replace(job, reason=reason), self._owner, delay))

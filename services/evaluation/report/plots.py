@@ -1,7 +1,5 @@
 """Plots as SVG that stands in a page and takes its colours from it, so that they are right by day and by night."""
 
-import io
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,27 +9,8 @@ from matplotlib import ticker as tickers
 
 from services.evaluation.report.thresholds import BOUNDS
 from services.evaluation.score import Mean
+from services.runtime.plots import INK, SERIES, STYLE, svg
 
-# Colours that no plot would use, and what the page puts in their place.
-_INK, _FAINT = "#010203", "#020304"
-_SERIES = tuple(f"#0a0b{place:02x}" for place in range(16))
-_STYLE: Mapping[str, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "sabueso",
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _FAINT,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "grid.color": _FAINT,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-}
 # Their types are not strict ones.
 _mpl: Any = mpl
 _Figure: Any = figures.Figure
@@ -44,24 +23,24 @@ def scores(means: Mapping[str, Mapping[str, Mean]], metrics: Sequence[str]) -> s
     shown = [name for name in metrics if any(_has(of, name) for of in means.values())]
     if not shown:
         return ""
-    with _mpl.rc_context(dict(_STYLE)):
+    with _mpl.rc_context(dict(STYLE)):
         figure = _Figure(figsize=(_WIDTH_INCHES, 0.6 + len(shown) * (0.22 + 0.1 * len(means))))
         axes: Any = figure.add_subplot()
         for series, of in enumerate(means.values()):
             offset = (series - (len(means) - 1) / 2) * 0.7 / max(1, len(means))
             for place, name in enumerate(shown):
                 if _has(of, name):
-                    _point(axes, of[name], place + offset, _SERIES[series % len(_SERIES)])
+                    _point(axes, of[name], place + offset, SERIES[series % len(SERIES)])
         for place, name in enumerate(shown):
             if name in BOUNDS:
-                axes.plot([BOUNDS[name].value] * 2, [place - 0.42, place + 0.42], color=_INK, linewidth=1.4)
+                axes.plot([BOUNDS[name].value] * 2, [place - 0.42, place + 0.42], color=INK, linewidth=1.4)
         axes.set_yticks(range(len(shown)), [name.replace("_", " ") for name in shown])
         axes.set_ylim(len(shown) - 0.5, -0.5)
         low = min([0.0, *(of[name].low or 0.0 for of in means.values() for name in shown if _has(of, name))])
         axes.set_xlim(low - 0.02, 1.02)
         axes.grid(axis="x", linewidth=0.6)
         axes.tick_params(length=0)
-        return _svg(figure, "Means of the metrics with 95 % intervals")
+        return svg(figure, "Means of the metrics with 95 % intervals")
 
 
 def times(milliseconds: Mapping[str, Sequence[float]]) -> str:
@@ -69,13 +48,13 @@ def times(milliseconds: Mapping[str, Sequence[float]]) -> str:
     series = {name: sorted(values) for name, values in milliseconds.items() if values}
     if not series:
         return ""
-    with _mpl.rc_context(dict(_STYLE)):
+    with _mpl.rc_context(dict(STYLE)):
         figure = _Figure(figsize=(_WIDTH_INCHES, 2.6))
         axes: Any = figure.add_subplot()
         names = list(milliseconds)
         for name, values in series.items():
             shares = [(place + 1) / len(values) for place in range(len(values))]
-            axes.step(values, shares, where="post", color=_SERIES[names.index(name) % len(_SERIES)], linewidth=1.8)
+            axes.step(values, shares, where="post", color=SERIES[names.index(name) % len(SERIES)], linewidth=1.8)
         axes.set_xscale("log")
         axes.set_ylim(0, 1.02)
         axes.set_xlabel("milliseconds")
@@ -83,7 +62,7 @@ def times(milliseconds: Mapping[str, Sequence[float]]) -> str:
         axes.grid(linewidth=0.6)
         axes.xaxis.set_major_formatter(_ticker.FuncFormatter(_grouped))
         axes.xaxis.set_minor_formatter(_ticker.NullFormatter())
-        return _svg(figure, "How long answers took")
+        return svg(figure, "How long answers took")
 
 
 def _grouped(value: float, _: int) -> str:
@@ -97,21 +76,3 @@ def _has(means: Mapping[str, Mean], name: str) -> bool:
 def _point(axes: Any, mean: Mean, height: float, colour: str) -> None:
     axes.plot([mean.low, mean.high], [height, height], color=colour, linewidth=1.8, solid_capstyle="round")
     axes.plot([mean.mean], [height], color=colour, marker="o", markersize=5)
-
-
-def _svg(figure: Any, title: str) -> str:
-    """Without prologue and fixed size; colours are the page's variables, text is text."""
-    written = io.StringIO()
-    figure.savefig(written, format="svg", bbox_inches="tight", metadata={"Date": None})
-    text = written.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(
-        r'(<svg[^>]*?) (?:height="[^"]*" )?width="[^"]*"', rf'\1 role="img" aria-label="{title}"', text, count=1
-    )
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
-    for colour, name in ((_INK, "ink"), (_FAINT, "line"), *((one, f"s{at}") for at, one in enumerate(_SERIES))):
-        text = text.replace(colour, f"var(--{name})")
-    # Ids of several plots in one page must not meet.
-    mark = re.sub(r"\W", "", title)[:12]
-    return re.sub(r'(id="|url\(#|href="#)', rf"\1{mark}-", text)

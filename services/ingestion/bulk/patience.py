@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from services.ingestion.parsed import Unreadable
-from services.ingestion.worker import Retry
-from services.runtime.errors import DeadlineExceeded, DependencyFailed, LimitExceeded, Overloaded, ServiceError
+from services.ingestion.worker import PASSING, Retry
+from services.runtime.errors import ServiceError
 
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
-PASSING = (Overloaded, DependencyFailed, DeadlineExceeded, LimitExceeded)
 
 
 async def patiently(
@@ -26,10 +25,8 @@ async def patiently(
         except PASSING as error:
             if number >= retry.max_attempts:
                 raise
-            said = error.retry_after.total_seconds() if error.retry_after else 0
-            delay = max(retry.delay_seconds(number), min(said, retry.longest_seconds))
             log.warning("tried again soon", extra={"reason": error.reason, "attempt": number})
-            await asyncio.sleep(delay)
+            await asyncio.sleep(retry.delay_after(number, error))
             await before_next()
             number += 1
 
