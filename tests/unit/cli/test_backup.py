@@ -1,5 +1,6 @@
 """A backup as a folder: whole or not there, its damages found, and put back only where there is room."""
 
+import contextlib
 import json
 import os
 import threading
@@ -196,7 +197,9 @@ def test_rotation_keeps_the_newest_whole_ones_and_touches_nothing_else(home):
 @pytest.fixture
 def sabueso(home):
     def call(*words):
-        return CliRunner().invoke(app, list(words), env={"SABUESO_TENANTS_DIR": str(home / "tenants")})
+        # Elsewhere than here, where `make up` may have told of a stack: nothing of that is saved, and nothing restored.
+        with contextlib.chdir(home):
+            return CliRunner().invoke(app, list(words), env={"SABUESO_TENANTS_DIR": str(home / "tenants")})
 
     return call
 
