@@ -77,6 +77,13 @@ class Settings(ServerSettings):
     observation_chars: int = Field(
         default=24_000, ge=1_000, le=1_000_000, description="Characters of one tool result that the model gets to see."
     )
+    first_calls_seconds: int = Field(
+        default=3_600,
+        ge=0,
+        le=86_400,
+        description="How long it is remembered with which tool calls a model began a question; asked again with "
+        "`cache: use`, those are made at once, without a turn of the model. 0: not at all.",
+    )
     max_runs: int = Field(
         default=256, ge=1, le=100_000, description="Answers under way at a time; further questions are refused."
     )

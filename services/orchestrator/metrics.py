@@ -4,6 +4,11 @@ from prometheus_client import Counter, Histogram
 
 ANSWERS = Counter("sabueso_orchestrator_answers_total", "Runs by strategy and how they ended.", ["strategy", "finish"])
 TOOL_CALLS = Counter("sabueso_orchestrator_tool_calls_total", "Tool calls by how they ended.", ["tool", "status"])
+FIRST_CALLS = Counter(
+    "sabueso_orchestrator_first_calls_total",
+    "Tool calls that began a question: recalled from the last time it was asked, or kept for the next.",
+    ["outcome"],
+)
 # valid / all is the valid-call ratio of a model.
 MODEL_CALLS = Counter(
     "sabueso_orchestrator_model_calls_total",

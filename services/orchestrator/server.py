@@ -16,6 +16,7 @@ from services.orchestrator.config import Settings
 from services.orchestrator.conversation.history import Conversation, Summarised, Windowed
 from services.orchestrator.evidence import EvidenceBudgets
 from services.orchestrator.external.servers import McpOpening, Servers
+from services.orchestrator.first_calls import Remembering
 from services.orchestrator.model import Model
 from services.orchestrator.named_model import NamedModel
 from services.orchestrator.openai_model import OpenAIModel
@@ -124,7 +125,12 @@ def build(settings: Settings) -> Served:
     reviewer.warm()
     servicer = OrchestratorServicer(
         Agent(
-            strategies(model, router, _plan(settings, model, planner, specialist, connections)),
+            strategies(
+                model,
+                router,
+                _plan(settings, model, planner, specialist, connections),
+                Remembering(settings.first_calls_seconds, settings.model_name),
+            ),
             limits,
             auto=Auto(router, settings.auto_plan_seconds, settings.auto_rag_seconds),
             conversation=_conversation(settings, model),

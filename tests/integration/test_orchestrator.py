@@ -33,6 +33,7 @@ from services.tool_cache import server as tool_cache_server
 from services.tool_cache.config import Settings as CacheSettings
 from services.understudy import server as understudy_server
 from services.understudy.config import Settings as UnderstudySettings
+from tests.integration.tool_cache_client import counted
 
 QUESTION = "¿Cuántos contratos de más de 100k€ firmamos en 2025, y qué condiciones se repiten?"
 SEARCH = ("vector_search", '{"query": "condiciones especiales", "top_k": 3}')
@@ -362,7 +363,8 @@ async def world(tmp_path, *, cache_address=None, model_url=None, tenant=None, **
             web_tool_address=await start(listening(web_tool)),
             tool_cache_address=cache_address or await start(listening(cache)),
             tenants_dir=tmp_path,
-            **settings,
+            # The model's replies are written turn by turn: none is left out unless a test asks for it.
+            **{"first_calls_seconds": 0, **settings},
         )
         orchestrator = server.build(wired)
         address = await start(listening(orchestrator))
@@ -1137,6 +1139,21 @@ async def test_a_refreshed_answer_replaces_what_was_known(tmp_path):
             await asyncio.sleep(0.1)
     assert hits == [False, False, True]
     assert it.tools.count("Query") == 2
+
+
+async def test_a_question_asked_again_needs_no_turn_that_chooses_tools(tmp_path):
+    async with real_cache() as address, world(tmp_path, cache_address=address, first_calls_seconds=60) as it:
+        it.model.replies = [calling(COUNT), saying("47 [1]."), saying("Son 47 [1].")]
+        stored = counted("results", outcome="stored")
+        await it.ask()
+        async with asyncio.timeout(20):
+            while counted("results", outcome="stored") < stored + 2:  # the result, and with which call it began
+                await asyncio.sleep(0.01)
+        again = await it.ask()
+    (ended,) = of(again, "tool_call_finished")
+    assert ended.from_cache
+    assert again[-1].finished.iterations == 1
+    assert text_of(again) == "Son 47 [1]."
 
 
 async def test_what_was_made_from_a_table_is_made_anew_once_data_was_loaded(tmp_path):

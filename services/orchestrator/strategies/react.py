@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from services.orchestrator import prompts
 from services.orchestrator.events import Event
+from services.orchestrator.first_calls import FirstCalls, Remembering
 from services.orchestrator.model import Message, Model
 from services.orchestrator.run import Run
 from services.orchestrator.turns import act, think
@@ -20,10 +21,17 @@ class React:
     """The loop. When a budget ends it, or the model says nothing, one last turn without tools."""
 
     model: Model
+    remembering: Remembering = field(default_factory=Remembering)
 
     async def answer(self, run: Run) -> AsyncGenerator[Event]:
         """See Strategy."""
+        first = FirstCalls(run, self.remembering)
         needed = await run.wants_evidence()
+        if needed and (calls := await first.recall()):
+            yield run.choose("react", "with the calls that answered the same question before")
+            async with aclosing(act(run, run.decide(calls))) as events:
+                async for event in events:
+                    yield event
         while needed and not run.must_end():
             async with aclosing(think(self.model, run, with_tools=True)) as events:
                 async for event in events:
@@ -33,12 +41,14 @@ class React:
                 continue
             if not run.turn.calls or run.out_of_time():
                 break
-            async with aclosing(act(run, run.take_calls())) as events:
+            first.note(calls := run.take_calls())
+            async with aclosing(act(run, calls)) as events:
                 async for event in events:
                     yield event
         async with aclosing(synthesise(self.model, run)) as events:
             async for event in events:
                 yield event
+        first.keep()
 
 
 async def synthesise(model: Model, run: Run, lead: str = "") -> AsyncGenerator[Event]:
