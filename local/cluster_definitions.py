@@ -1,5 +1,6 @@
 """Definitions of the custom resources that the charts can make, from the Go modules of the projects that own them."""
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -66,9 +67,9 @@ _MODULES = (
 
 
 def folder() -> Path:
-    """Where they are kept, one YAML file each: beside the programs; in another place after a change of versions."""
-    versions = "-".join(module.version for module in _MODULES)
-    return cluster_programs.folder().parent / f"definitions-{versions}"
+    """Where they are kept, one YAML file each: beside the programs; in another place after any change of the above."""
+    digest = hashlib.sha256(repr(_MODULES).encode()).hexdigest()[:8]
+    return cluster_programs.folder().parent / f"definitions-{digest}"
 
 
 def fetch() -> Path:
