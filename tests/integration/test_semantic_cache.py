@@ -45,7 +45,8 @@ def noon(zone):
 @asynccontextmanager
 async def layer(valkey_url, address, verifier=None, timeout_seconds=30):
     client = EmbeddingClient(connect(address, EMBEDDING), timeout_seconds=timeout_seconds)
-    made = SemanticLayer(ValkeyIndex(valkey_url, timeout_seconds=5), client, verifier, timeout_seconds=timeout_seconds)
+    index = ValkeyIndex(valkey_url, timeout_seconds=5)
+    made = SemanticLayer(index, client, verifier, timeout_seconds=timeout_seconds, now=noon)
     await made.open()
     yield made
     await made.close()
