@@ -75,6 +75,12 @@ AGENT = Dashboard(
                     stacked=True,
                 ),
                 Panel(
+                    "Questions begun as before",
+                    [(per_second("sabueso_orchestrator_first_calls_total", "outcome"), "{{outcome}}")],
+                    "reqps",
+                    about="Without a turn of the model: `recalled`. `kept` serve the next who ask.",
+                ),
+                Panel(
                     "Valid calls of the model",
                     [
                         (
