@@ -13,6 +13,9 @@ from services.orchestrator.run import Run
 from services.orchestrator.stopwatch import Part
 from services.runtime.errors import DependencyFailed, ServiceError
 
+# A model that says nothing for longer is lost, not slow: the first word takes a fraction of it.
+_SILENCE_SECONDS = 2.0
+
 
 async def think(model: Model, run: Run, *, with_tools: bool) -> AsyncGenerator[Event]:
     """One model turn. Text is held while it may be a thought, and shown as it comes once there is evidence."""
@@ -23,19 +26,23 @@ async def think(model: Model, run: Run, *, with_tools: bool) -> AsyncGenerator[E
         return
     offered, prompt, written = run.offered(with_tools=with_tools), run.prompt_tokens(with_tools=with_tools), 0
     run.begin_turn()
+    heard = run.now()
     with run.budget.holding(prompt + sampling.max_tokens), closing(Patience(run.now)) as patience:
         try:
             async with aclosing(model.stream(run.messages, offered, sampling)) as stream:
                 while not run.turn_is_over:
                     # An answer that is being shown may use the time that is kept for the last turn.
                     end = run.tools_end if with_tools and not run.broken_off else run.ends
-                    part = await _next(stream, run, patience, end)
+                    part, heard = await _next(stream, run, patience, end), run.now()
                     written += estimate_tokens(part.text) if isinstance(part, Delta) else 0
                     for event in run.take(part, live=live, final=not with_tools):
                         yield event
         except TimeoutError:
             run.end_early("deadline")
             run.budget.spend(Usage.estimate(prompt, written))
+            if run.now() - heard >= _SILENCE_SECONDS:
+                for event in run.degrade(Degraded("model", "The model does not answer")):
+                    yield event
         except ServiceError:
             if written:
                 run.budget.spend(Usage.estimate(prompt, written))

@@ -309,6 +309,21 @@ def test_when_even_the_last_turn_is_late_we_answer_from_the_evidence():
     assert (events[-1].finish, events[-1].reason) == (Finish.PARTIAL, "deadline")
 
 
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        (ScriptedModel([Turn(calls=[SEARCH]), Turn("never"), Turn("never")], piece_seconds=600), True),
+        (ScriptedModel([Turn(calls=[SEARCH]), Turn("never ending, " * 999)], piece_seconds=1), False),
+    ],
+    ids=["silent", "slow"],
+)
+def test_a_model_that_fell_silent_is_named_and_one_that_is_slow_is_not(model, named):
+    events = later(model, seconds=20)
+    assert (events[-1].finish, events[-1].reason) == (Finish.PARTIAL, "deadline")
+    assert (Degraded("model", "The model does not answer") in events) is named
+    assert len(of(events, Degraded)) == named
+
+
 def test_tokens_of_a_turn_that_was_too_late_are_estimated():
     model = ScriptedModel([Turn(calls=[SEARCH], usage=Usage(400, 10)), Turn("x" * 70)], piece_seconds=1, piece_chars=10)
     usage = later(model, seconds=4).pop().usage
