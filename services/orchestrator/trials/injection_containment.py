@@ -11,6 +11,7 @@ leaves by them (shield/flows.py).
 
 import asyncio
 import json
+import logging
 import re
 import sys
 from collections import defaultdict
@@ -287,6 +288,7 @@ async def measure(
 
 def main(folder: Path) -> None:
     """Prints the table."""
+    logging.disable(logging.WARNING)  # of each of tens of thousands of deeds the shield would tell
     counts = asyncio.run(measure(folder))
     print("policy  set             runs  read  deeds  done  leaks  containment")
     for (policy, source), (runs, saw, tried, done, leaks) in sorted(counts.items()):
