@@ -141,11 +141,11 @@ test-images: images ## start every image as a cluster does, without rights and w
 eval-retrieval: setup ## measure search quality (DATA=folder ONLY="adi cisi" SPLIT=test REASON=… CHECK=1; without DATA: the shipped samples)
 	@$(BIN)/python -m services.evaluation.retrieval $(if $(DATA),--data '$(DATA)') $(if $(ONLY),--collections $(ONLY)) $(if $(SPLIT),--split $(SPLIT)) $(if $(REASON),--reason '$(REASON)') $(if $(MODEL),--model '$(MODEL)') $(if $(MAX_QUESTIONS),--max-questions $(MAX_QUESTIONS)) $(if $(CHECK),--check) $(if $(JSON),--json) --out docs/retrieval-quality.md
 
-# Kept in PostgreSQL, too. SQL is judged by its rows but for the gate, whose baselines were made without.
+# Kept in PostgreSQL, too; SQL is judged by its rows.
 evals: setup ## the demo's golden sets against the running stack (needs make up DETACH=1; JUDGE=lexical: a stand-in; GATE=1: worse fails)
 	@status=0; for set in answers tools; do \
 	  SABUESO_EVALS_STORE="$$(sed -n 's/^SABUESO_RESULTS_DSN=//p' .sabueso/env)" \
-	  $(if $(GATE),,SABUESO_EVALS_DATABASE="$$(cat .sabueso/gateway-keys/demo.dsn)") \
+	  SABUESO_EVALS_DATABASE="$$(cat .sabueso/gateway-keys/demo.dsn)" \
 	  $(BIN)/sabueso evals run demo/evals/$$set --tenant demo $(if $(JUDGE),--judge $(JUDGE)) \
 	    --out .sabueso/evals/$$set-$$(date +%Y%m%d-%H%M%S) $(if $(GATE),--gate tests/data/evals/baseline/$$set.json) || status=$$?; \
 	done; exit $$status

@@ -1,4 +1,4 @@
-"""The gate on a real stack: no change is not caught, and each of three planted regressions is."""
+"""The gate on a real stack: no change is not caught, and each of four planted regressions is."""
 
 import asyncio
 from pathlib import Path
@@ -30,7 +30,14 @@ class Bench:
         place = Stack(self._stack.url, self._stack.env["SABUESO_API_KEY"])
         chosen = [Variant.parse(one) for one in variants]
         wanted = Wanted(
-            golden, self._folder / name, place, chosen, with_baselines=False, judge=JudgeChoice(judge), concurrency=2
+            golden,
+            self._folder / name,
+            place,
+            chosen,
+            with_baselines=False,
+            judge=JudgeChoice(judge),
+            concurrency=2,
+            database=(self._stack.home / "gateway-keys" / "demo.dsn").read_text(),
         )
         found = asyncio.run(command.run(wanted))
         assert all(one.answered is not None for one in found.records), [one.failure for one in found.records]
@@ -83,6 +90,21 @@ def test_what_tools_are_for_told_of_the_wrong_ones_is_caught_and_no_change_is_no
     )
 
 
+def test_values_told_wrongly_are_caught_by_the_rows_that_statements_give(bench, stack):
+    agent = "agent: strategy=react"
+    before = bench.run("right", TOOLS, agent)
+    file = stack.home / "tenants" / "demo.yaml"
+    kept = file.read_text()
+    try:
+        file.write_text(mistold(kept))
+        describes(stack, "'PT' = Spain", tool="sql_query")
+        after = bench.run("mistold", TOOLS, agent)
+    finally:
+        file.write_text(kept)
+        describes(stack, "'ES' = Spain", tool="sql_query")
+    assert [one.what for one in bench.gate(before, after).faults] == ["agent: call_accuracy"]
+
+
 @pytest.mark.parametrize("golden", [ANSWERS, TOOLS], ids=["answers", "tools"])
 def test_the_agent_is_no_worse_than_the_committed_baseline(bench, golden):
     kept = Baseline.read(Path("tests/data/evals/baseline") / f"{golden.name}.json")
@@ -105,13 +127,24 @@ def swapped(text):
     return yaml.safe_dump(tenant, allow_unicode=True, sort_keys=False)
 
 
+def mistold(text):
+    """A tenant's file in which each value of a column is said to mean what the one before it does."""
+    tenant = yaml.safe_load(text)
+    for table in tenant["sql"]["tables"].values():
+        for column in table["columns"].values():
+            if values := column.get("values"):
+                meanings = list(values.values())
+                column["values"] = dict(zip(values, [meanings[-1], *meanings[:-1]], strict=True))
+    return yaml.safe_dump(tenant, allow_unicode=True, sort_keys=False)
+
+
 def questions(tool):
     """Those of the development half that need this tool and no other."""
     return [item.question for item in sets.read(TOOLS).items if [call.tool for call in item.calls] == [tool]]
 
 
-def describes(stack, begin):
-    """Waits until the stack describes the search of documents by a text that begins so."""
+def describes(stack, words, tool="vector_search"):
+    """Waits until the stack describes the tool with these words."""
 
     async def wait():
         place = Stack(stack.url, stack.env["SABUESO_API_KEY"])
@@ -119,7 +152,7 @@ def describes(stack, begin):
         async with asyncio.timeout(60):
             while True:
                 told = {one.name: one.description for one in await asker.tools(place)}
-                if told["vector_search"].startswith(begin):
+                if words in told[tool]:
                     return await asker.close()
                 await asyncio.sleep(0.2)
 
