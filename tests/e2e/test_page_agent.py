@@ -82,6 +82,31 @@ async def test_the_way_that_was_chosen_is_told_with_its_reason(visit, here, lang
     await expect(timeline.locator(".chosen")).to_have_text(said_)
 
 
+@pytest.mark.parametrize(
+    ("language", "said_"),
+    [
+        ("en-GB", "Step by step with the searches that answered the same question before"),
+        ("es-ES", "Paso a paso con las consultas que respondieron antes a la misma pregunta"),
+    ],
+    ids=["en", "es"],
+)
+async def test_a_question_that_is_begun_as_before_says_so(visit, here, language, said_):
+    here.script(
+        "chosen",
+        chosen("react", "as asked"),
+        chosen("react", "with the calls that answered the same question before"),
+        started("a", "vector_search", query="x"),
+        finished("a", "vector_search", 20, "0 passages"),
+        words("Nothing."),
+        end(),
+    )
+    page = await visit(f"/#key={here.key()}", locale=language)
+    await page.locator("#question").fill("chosen")
+    await page.keyboard.press("Enter")
+    timeline = await opened(page.locator(".turn"))
+    await expect(timeline.locator(".chosen").last).to_have_text(said_)
+
+
 async def test_a_plan_shows_what_waits_for_what_and_which_step_is_at_work(page, here):
     first, second, third = asyncio.Event(), asyncio.Event(), asyncio.Event()
     here.script(

@@ -12,7 +12,7 @@ const ofKind = (entries, kind) => entries.filter((entry) => entry.kind === kind)
 
 // The way of answering and why; another line where the run changed over.
 export function drawChosen(entries) {
-  return ofKind(entries, "chosen").map(({ strategy, reason, confidence }, index) => {
+  return ofKind(entries, "chosen").map(({ strategy, reason, confidence }, index, all) => {
     const sure = confidence ? text("sure", { share: number(confidence, { style: "percent" }) }) : "";
     const why = [told(reason), sure].filter(Boolean).join(" · ");
     return make(
@@ -22,7 +22,7 @@ export function drawChosen(entries) {
       make(
         "span",
         {},
-        index > 0 && `${text("changedTo")} `,
+        index > 0 && strategy !== all[index - 1].strategy && `${text("changedTo")} `,
         make("strong", {}, strategyName(strategy)),
         why && make("span", { class: "facts" }, " ", foreign(why)),
       ),

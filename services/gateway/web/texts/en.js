@@ -99,6 +99,7 @@ export default {
     "The answer was cut where it gave internal instructions away.",
 
   // What services say of themselves; `why_` and the sentence itself, others by its form.
+  why_with_the_calls_that_answered_the_same_question_before: "with the searches that answered the same question before",
   why_the_route_led_to_nothing: "that led to nothing",
   why_the_question_has_no_words: "the question has no words",
   why_the_router_failed: "choosing the way failed",

@@ -99,6 +99,7 @@ export default {
     "La respuesta se cortó donde revelaba instrucciones internas.",
 
   // What services say of themselves; `why_` and the sentence itself, others by its form.
+  why_with_the_calls_that_answered_the_same_question_before: "con las consultas que respondieron antes a la misma pregunta",
   why_the_route_led_to_nothing: "eso no llevó a nada",
   why_the_question_has_no_words: "la pregunta no tiene palabras",
   why_the_router_failed: "falló la elección del camino",
