@@ -53,19 +53,21 @@ class Windower:
     def _window(self, text: str, prefix: str) -> Window:
         head = text[: CHARACTERS_PER_TOKEN * self.max_tokens]
         encoding = self._tokenizer.encode(prefix + head)
+        # Each look at one of these makes a list of all tokens anew.
+        ids, type_ids, offsets = encoding.ids, encoding.type_ids, encoding.offsets
         special = encoding.special_tokens_mask
-        places = list(range(len(encoding.ids)))
+        places = list(range(len(ids)))
         truncated = len(head) < len(text)
         if len(places) > self.max_tokens:
             # The closing special tokens stay, as in training.
             closing = next((n for n, mark in enumerate(reversed(special)) if not mark), 0)
             places = places[: self.max_tokens - closing] + places[len(places) - closing :]
             truncated = True
-        own = [n for n, at in enumerate(places) if not special[at] and encoding.offsets[at][1] > len(prefix)]
-        seen = encoding.offsets[places[own[-1]]][1] if own and truncated else len(prefix) + len(head)
+        own = [n for n, at in enumerate(places) if not special[at] and offsets[at][1] > len(prefix)]
+        seen = offsets[places[own[-1]]][1] if own and truncated else len(prefix) + len(head)
         return Window(
-            ids=[encoding.ids[at] for at in places],
-            type_ids=[encoding.type_ids[at] for at in places],
+            ids=[ids[at] for at in places],
+            type_ids=[type_ids[at] for at in places],
             # A text may consist of signs that the tokenizer drops; it still has a vector.
             own=own or list(range(len(places))),
             text=(prefix + head)[:seen],
