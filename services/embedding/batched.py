@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from services.embedding import metrics
+from services.embedding import metrics, short_work
 from services.embedding.encoder import BrokenModel, Embedded, Floats, HalfFloats, Kind
 from services.embedding.window import Window, Windower
 from services.runtime.batching import Batcher
@@ -108,7 +108,7 @@ class BatchedEncoder:
 
     async def embed(self, texts: Sequence[str], kind: Kind, *, token_vectors: bool) -> list[Embedded]:
         """Raises Overloaded when the queue of that kind is full, and BrokenModel."""
-        windows = await asyncio.to_thread(self._windower.windows, texts, kind)
+        windows = await short_work.done(lambda: self._windower.windows(texts, kind), texts)
         # Texts of like length go through the model together: less padding.
         order = sorted(range(len(windows)), key=lambda n: len(windows[n].ids))
         queue = self._queues[kind]

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from services.embedding import sparse
+from services.embedding import short_work, sparse
 from services.embedding.encoder import BrokenModel, Kind
 from services.embedding.sparse import TermWeights
 from services.embedding.window import Window, Windower
@@ -42,7 +42,7 @@ class Bm25Weigher:
     async def weigh(self, texts: Sequence[str], kind: Kind, language: str) -> list[TermWeights]:
         """Weight 1 for each term of a search, BM25's term frequency for each of a document."""
         weigh = sparse.weigh_query if kind is Kind.QUERY else sparse.weigh_document
-        return await asyncio.to_thread(lambda: [weigh(text, language) for text in texts])
+        return await short_work.done(lambda: [weigh(text, language) for text in texts], texts)
 
     async def close(self) -> None:
         """Nothing to do."""

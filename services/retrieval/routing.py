@@ -3,14 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import pstdev
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from services.retrieval.codes import named
-from services.retrieval.store import Collection, QueryVectors, Reader, Store
+from services.retrieval.store import Collection, QueryVectors
 
 # What no company's collection is about: a query nearer to these than to every description belongs nowhere. Similarities
 # of one model lie close together and differ from model to model, so that they are judged against these. Some are as
@@ -67,23 +66,20 @@ class TextEmbedder(Protocol):
 class Router:
     """Chooses collections. Remembers the vectors of the descriptions."""
 
-    def __init__(self, store: Store, embedder: TextEmbedder) -> None:
-        self._store = store
+    def __init__(self, embedder: TextEmbedder) -> None:
         self._embedder = embedder
         self._vectors: dict[str, NDArray[np.float64]] = {}
 
     async def route(
-        self, reader: Reader, query: str, names: Sequence[str], embedded: QueryVectors | None = None
+        self, query: str, collections: Sequence[Collection], embedded: QueryVectors | None = None
     ) -> list[Routed]:
-        """What is thought of each of the collections `names` (none: of all), best first. Raises NotFound.
+        """What is thought of each of the collections, best first.
 
         `embedded`: the query, where it is embedded already; of no use when that is by another model.
         Without a description nothing can be said of a collection, so that it is always searched.
         """
-        await self._store.models(reader, names)  # unknown names are refused here as anywhere
-        known = [one for one in await self._store.list_collections(reader) if not names or one.name in names]
-        described = [one for one in known if one.description]
-        blank = [Routed(one.name, 0.0, True) for one in known if not one.description]
+        described = [one for one in collections if one.description]
+        blank = [Routed(one.name, 0.0, True) for one in collections if not one.description]
         if not described:
             return blank
         await self._learn([*(_text(one) for one in described), *_ELSEWHERE])
@@ -111,7 +107,7 @@ class Router:
 
 def _least_chosen(best: float, elsewhere: Sequence[float], names_something: bool) -> float:
     """The score from which a collection is searched; above all scores when the query belongs nowhere."""
-    nearest, deviation = max(elsewhere), max(pstdev(elsewhere), _LEAST_DEVIATION)
+    nearest, deviation = max(elsewhere), max(float(np.std(elsewhere)), _LEAST_DEVIATION)
     if best >= nearest + _SURE * deviation:
         return best - _NEAR * deviation
     off_topic = best < nearest - max(_OFF_TOPIC * deviation, _OFF_TOPIC_LEAST)

@@ -63,7 +63,7 @@ def build(settings: Settings) -> server.Served:
         store,
         EmbeddingClients(embedders),
         RerankingClient(channels[-1]) if settings.rerank == "service" else None,
-        router=Router(store, embedders[0]),
+        router=Router(embedders[0]),
         fusion=settings.fusion,
         candidates=settings.rerank_candidates,
         rerank_seconds=settings.rerank_timeout_seconds,

@@ -120,8 +120,8 @@ def any_of(key: str, values: Sequence[str]) -> engine.FieldCondition:
     return engine.FieldCondition(key, match=engine.MatchAny(list(values)))
 
 
-def config(placement: Placement, dimensions: int) -> engine.EdgeConfig:
-    """Dense vectors with HNSW, sparse ones with IDF unless their weights are learned."""
+def config(placement: Placement, dimensions: int, threads: int = 1) -> engine.EdgeConfig:
+    """Dense vectors with HNSW, sparse ones with IDF unless their weights are learned. `threads` search."""
     modifier = None if placement.learned_sparse else engine.Modifier.Idf
     return engine.EdgeConfig(
         vectors={"dense": engine.EdgeVectorParams(size=dimensions, distance=engine.Distance.Cosine)},
@@ -135,6 +135,8 @@ def config(placement: Placement, dimensions: int) -> engine.EdgeConfig:
         quantization_config=_quantization(placement.quantization),
         # When to build is the store's decision (see reindex.py): all that is handed over gets an index.
         optimizers=engine.EdgeOptimizersConfig(indexing_threshold=1),
+        # The engine's own choice is eight at least, which take longer to wake than a small shard takes to search.
+        max_search_threads=threads,
     )
 
 

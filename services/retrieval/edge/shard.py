@@ -63,9 +63,9 @@ class EdgeShard:
         return cls(directory, placement, shard)
 
     @classmethod
-    def load(cls, directory: Path, placement: Placement) -> "EdgeShard":
-        """Opens what is there. Raises MissingPayloadIndex."""
-        shard = engine.EdgeShard.load(str(directory))
+    def load(cls, directory: Path, placement: Placement, settings: engine.EdgeConfig | None = None) -> "EdgeShard":
+        """Opens what is there; `settings` change how it is searched from now on. Raises MissingPayloadIndex."""
+        shard = engine.EdgeShard.load(str(directory), settings)
         missing = sorted({TENANT_FIELD, *INDEXED_FIELDS} - set(shard.info().payload_schema))
         if missing:
             shard.close()

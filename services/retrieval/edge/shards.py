@@ -5,6 +5,7 @@ Everything but `get` and `rebuild_if_due` runs in the store's writer thread.
 
 import asyncio
 import logging
+import os
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 
 from services.retrieval.edge.registry import Registry, ShardRow
 from services.retrieval.edge.reindex import build_index
+from services.retrieval.edge.requests import config
 from services.retrieval.edge.shard import EdgeShard
 from services.retrieval.payload import new_generation
 from services.retrieval.placement import Placement
@@ -165,7 +167,9 @@ class EdgeShards:
     def _replace(self, one: _Open, target: Path) -> None:
         if self._open.get(one.placement.name) is not one:
             return  # it was dropped meanwhile
-        old, new = one.shard, EdgeShard.load(target, one.placement)
+        # By now there is enough in it for all processors.
+        settings = config(one.placement, one.dimensions, threads=os.cpu_count() or 1)
+        old, new = one.shard, EdgeShard.load(target, one.placement, settings)
         if one.deleted:
             new.delete(one.deleted)
         for generation in one.added - one.deleted:

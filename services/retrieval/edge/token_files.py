@@ -43,7 +43,8 @@ class TokenFiles:
     def read(self, generation: str, offset: int, length: int) -> bytes | None:
         """The bytes, or None when the generation has gone in the meantime."""
         try:
-            file = os.open(self._path(generation), os.O_RDONLY)
+            # Not by way of a Path: forty are read for one search, and making it takes as long as the reading.
+            file = os.open(f"{self._directory}/{generation[-2:]}/{generation}", os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:

@@ -1,6 +1,7 @@
 """The embedded store's folder: what is left in it, what a kill leaves, which folders it opens."""
 
 import asyncio
+import json
 import os
 import signal
 import sqlite3
@@ -212,6 +213,12 @@ def test_a_shard_without_an_index_of_a_filtered_field_is_refused(tmp_path):
         shard.close()
         with pytest.raises(MissingPayloadIndex, match=missing):
             EdgeShard.load(tmp_path / missing, Placement("m"))
+
+
+def test_a_new_shard_wakes_no_threads_to_be_searched(tmp_path):
+    EdgeShard.create(tmp_path / "shard", Placement("m"), 2).close()
+    kept = json.loads((tmp_path / "shard" / "edge_config.json").read_text())
+    assert kept["max_search_threads"] == 1
 
 
 @pytest.mark.slow

@@ -3,14 +3,9 @@
 import itertools
 from dataclasses import replace
 
-import pytest
-
-from services.retrieval.memory_store import MemoryStore
 from services.retrieval.routing import Router
-from services.retrieval.store import Collection, QueryVectors, Reader, SparseTerms
-from services.runtime.errors import NotFound
+from services.retrieval.store import Collection, QueryVectors, SparseTerms
 
-ACME = Reader("acme")
 AXES = {"contracts": (1.0, 0.0, 0.0), "policies": (0.0, 1.0, 0.0)}
 
 
@@ -32,64 +27,55 @@ class AxisEmbedder:
         return [AXES.get(text.partition(":")[0]) or next(elsewhere) for text in texts]
 
 
-async def router():
-    store = MemoryStore()
-    for name in AXES:
-        await store.put_collection(ACME, Collection(name, "what it holds"))
-    embedder = AxisEmbedder()
-    return Router(store, embedder), store, embedder
+KNOWN = [Collection(name, "what it holds") for name in AXES]
 
 
-async def chosen(route, query, names=()):
-    return {one.name for one in await route.route(ACME, query, names) if one.chosen}
+async def chosen(router, query, collections=KNOWN):
+    return {one.name for one in await router.route(query, collections) if one.chosen}
 
 
 async def test_one_several_or_none_are_chosen():
-    route, _, _ = await router()
-    assert await chosen(route, "0.9 0.1 0.1") == {"contracts"}
-    assert await chosen(route, "0.6 0.599 0.1") == {"contracts", "policies"}
-    assert await chosen(route, "0.1 0.2 0.9") == set()
+    router = Router(AxisEmbedder())
+    assert await chosen(router, "0.9 0.1 0.1") == {"contracts"}
+    assert await chosen(router, "0.6 0.599 0.1") == {"contracts", "policies"}
+    assert await chosen(router, "0.1 0.2 0.9") == set()
 
 
 async def test_all_are_searched_when_nothing_can_be_said():
-    route, _, _ = await router()
-    assert await chosen(route, "0.30 0.10 0.32") == {"contracts", "policies"}
+    assert await chosen(Router(AxisEmbedder()), "0.30 0.10 0.32") == {"contracts", "policies"}
 
 
 async def test_a_collection_without_description_is_always_searched():
-    route, store, _ = await router()
-    await store.put_collection(ACME, Collection("misc"))
-    assert await chosen(route, "0.9 0.1 0.1") == {"contracts", "misc"}
-    assert await chosen(route, "0.1 0.2 0.9") == {"misc"}
+    router, known = Router(AxisEmbedder()), [*KNOWN, Collection("misc")]
+    assert await chosen(router, "0.9 0.1 0.1", known) == {"contracts", "misc"}
+    assert await chosen(router, "0.1 0.2 0.9", known) == {"misc"}
 
 
 async def test_only_the_given_collections_are_chosen_among():
-    route, _, _ = await router()
-    assert await chosen(route, "0.1 0.9 0.1", ["policies"]) == {"policies"}
-    assert await chosen(route, "0.9 0.1 0.2", ["policies"]) == set()
-    with pytest.raises(NotFound):
-        await route.route(ACME, "1 0 0", ["nothing"])
+    router, policies = Router(AxisEmbedder()), KNOWN[1:]
+    assert await chosen(router, "0.1 0.9 0.1", policies) == {"policies"}
+    assert await chosen(router, "0.9 0.1 0.2", policies) == set()
 
 
 async def test_descriptions_are_embedded_once():
-    route, store, embedder = await router()
-    await chosen(route, "1 0 0")
+    embedder = AxisEmbedder()
+    router = Router(embedder)
+    await chosen(router, "1 0 0")
     count = len(embedder.texts)
-    await chosen(route, "0 1 0")
+    await chosen(router, "0 1 0")
     assert len(embedder.texts) == count
-    await store.put_collection(ACME, Collection("policies", "something else"))
-    await chosen(route, "0 1 0")
+    await chosen(router, "0 1 0", [KNOWN[0], Collection("policies", "something else")])
     assert len(embedder.texts) == count + 1
 
 
 async def test_the_best_comes_first():
-    route, _, _ = await router()
-    assert [one.name for one in await route.route(ACME, "0.2 0.9 0.1", ())] == ["policies", "contracts"]
+    routed = await Router(AxisEmbedder()).route("0.2 0.9 0.1", KNOWN)
+    assert [one.name for one in routed] == ["policies", "contracts"]
 
 
 async def test_a_query_that_is_embedded_already_is_not_embedded_again_but_for_another_model():
-    route, _, _ = await router()
+    router = Router(AxisEmbedder())
     ours = QueryVectors("m", (0.9, 0.1, 0.1), SparseTerms((), ()), None)
-    assert [one.name for one in await route.route(ACME, "not a vector", (), ours) if one.chosen] == ["contracts"]
+    assert [one.name for one in await router.route("not a vector", KNOWN, ours) if one.chosen] == ["contracts"]
     theirs = replace(ours, model="another")
-    assert [one.name for one in await route.route(ACME, "0.1 0.9 0.1", (), theirs) if one.chosen] == ["policies"]
+    assert [one.name for one in await router.route("0.1 0.9 0.1", KNOWN, theirs) if one.chosen] == ["policies"]

@@ -285,8 +285,11 @@ async def test_a_routed_query_is_embedded_once():
         async def model(self):
             return "m"
 
-    search = Searcher(store, Served(embedder), None, router=Router(store, Asked()))
+    search = Searcher(store, Served(embedder), None, router=Router(Asked()))
     result = await search.search(ACME, Request("query", route=True))
     assert [one.hit.chunk.text for one in result.passages] == ["a"]
     assert [one.name for one in result.routed if one.chosen] == ["docs"]
     assert (len(embedder.asked), embedder.routed) == (1, [])
+    await store.put_collection(ACME, Collection("docs too", "what else it holds"))
+    result = await search.search(ACME, Request("query", route=True, filter=Filter(collections=["docs"])))
+    assert [one.name for one in result.routed] == ["docs"]
