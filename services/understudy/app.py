@@ -215,11 +215,17 @@ async def _streamed(job: _Job, request: Request) -> Response:
     async def events() -> AsyncIterator[bytes]:
         async with aclosing(job.stream) as stream:
             generation, pieces = first
-            yield completion.opening(job.head) + completion.deltas(job.head, pieces, paced=job.paced)
-            async for _, pieces in stream:
-                yield completion.deltas(job.head, pieces, paced=job.paced)
-            for event in completion.closing(job.head, generation, job.prompt_tokens, include_usage=include_usage):
-                yield event
+            left, written = len(generation.pieces) - len(pieces), completion.opening(job.head)
+            while left:
+                yield written + completion.deltas(job.head, pieces, paced=job.paced)
+                _, pieces = await anext(stream)
+                left, written = left - len(pieces), b""
+            written += completion.deltas(job.head, pieces, paced=job.paced)
+            async for _ in stream:
+                pass  # to its end, which it counts
+        # What is due at the end leaves with the end.
+        closing = completion.closing(job.head, generation, job.prompt_tokens, include_usage=include_usage)
+        yield written + b"".join(closing)
 
     return StreamingResponse(events(), media_type="text/event-stream", headers=_HEADERS | {"cache-control": "no-cache"})
 
