@@ -53,6 +53,12 @@ async def test_other_words_for_the_same_are_equivalent(executes, statement, valu
     assert await equivalent(executes, COUNT_2024, [], statement, values)
 
 
+async def test_a_day_begins_when_it_does_for_the_sql_service_wherever_the_database_is(dsn):
+    statement = "SELECT count(*) FROM contracts WHERE date_trunc('year', signed_on) = $1"
+    async with connected(f"{dsn}?TimeZone=Pacific/Auckland") as executes:
+        assert await equivalent(executes, COUNT_2024, [], statement, ["2024-01-01 00:00:00+00"])
+
+
 @pytest.mark.parametrize(
     ("statement", "values"),
     [

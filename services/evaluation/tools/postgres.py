@@ -16,10 +16,13 @@ from services.runtime.errors import DependencyFailed
 # Given and taken as text, so that a value may be written as JSON has it.
 _AS_TEXT = ("date", "timestamp", "timestamptz", "time", "interval", "numeric", "uuid")
 _MAX_ROWS = 10_000
+# As the SQL service's own sessions: a day begins at the same time, and dates are read alike.
+_SESSION = {"TimeZone": "UTC", "DateStyle": "ISO, YMD", "IntervalStyle": "iso_8601"}
 # A server that is started again is there within that; a statement that ends its own connection does it every time.
 _PATIENCE_SECONDS, _PAUSE_SECONDS, _TRIES = 60.0, 0.5, 3
 _LOST = (
     OSError,
+    asyncpg.InternalClientError,  # the server's last words came while the driver began something
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -41,7 +44,7 @@ class PostgresExecutes:
 
     async def open(self) -> None:
         """Connects. Raises asyncpg's errors and OSError."""
-        connection: Any = await asyncpg.connect(self._dsn, timeout=self._timeout_seconds)
+        connection: Any = await asyncpg.connect(self._dsn, timeout=self._timeout_seconds, server_settings=_SESSION)
         for name in _AS_TEXT:
             await connection.set_type_codec(name, encoder=str, decoder=_read(name), schema="pg_catalog", format="text")
         await connection.execute(f"SET statement_timeout = {int(self._timeout_seconds * 1000)}")
