@@ -149,7 +149,7 @@ def canaries(folder):
     past = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
     keys = [{"id": "good", "key": good}, {"id": "old", "key": old, "expires_at": past}]
     tenant_file(folder, "canary", keys=keys)
-    tenant_file(folder, "few", keys=[{"id": "few", "key": few}], limits={"requests_per_minute": 1})
+    tenant_file(folder, "canary-few", keys=[{"id": "few", "key": few}], limits={"requests_per_minute": 1})
     return good, old, few
 
 
