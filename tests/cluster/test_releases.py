@@ -7,9 +7,10 @@ from tests.cluster.live import Refused, condition, is_ready, names, nodes_of, un
 CHART = "charts/sabueso"
 
 
-def images(cluster, namespace):
-    """Of the pods that run."""
-    return {one["image"] for pod in cluster.pods(namespace) for one in pod["spec"]["containers"]}
+def tags(cluster, namespace):
+    """Of the images of all pods, also of those that are ending."""
+    images = (one["image"] for pod in cluster.pods(namespace) for one in pod["spec"]["containers"])
+    return {image.rpartition(":")[2] for image in images}
 
 
 def test_a_release_is_installed_tested_upgraded_rolled_back_and_uninstalled(cluster, release, helm_major, good):
@@ -24,9 +25,9 @@ def test_a_release_is_installed_tested_upgraded_rolled_back_and_uninstalled(clus
 
     claims = names(cluster.get("persistentvolumeclaims", space))
     try_out.upgrade(CHART, **good, image={"tag": "next"})
-    assert {image.rpartition(":")[2] for image in images(cluster, space)} == {"next"}
+    until(lambda: tags(cluster, space), lambda seen: seen == {"next"})
     try_out.rollback(1)
-    assert "next" not in {image.rpartition(":")[2] for image in images(cluster, space)}
+    until(lambda: tags(cluster, space), lambda seen: "next" not in seen)
     assert try_out.status()["version"] == 3
 
     try_out.uninstall()
