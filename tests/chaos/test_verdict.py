@@ -6,7 +6,7 @@ from tests.chaos.asking import WORDS
 from tests.chaos.offering import Ledger, Sample
 from tests.chaos.verdict import Fault, judge, lost_documents, wrong_tokens
 
-CUT = Fault("retrieval", "cut", began=10.0, ended=14.0)
+CUT = Fault("retrieval", "cut", began=10.0, ended=14.0, broken=10.0, mending=14.0)
 NEEDS = {"documents": frozenset({"retrieval"}), "model": frozenset()}
 FINE = Sample("documents", "demo", 1.0, 2.0, status=200, finish="answered", tokens=7)
 WITHOUT = {"degraded": ("retrieval",), "reasons": ("retrieval does not answer",)}
@@ -83,7 +83,7 @@ def test_tokens_are_exact_where_all_ended_well_and_never_fewer():
 
 
 def test_what_met_a_lost_store_may_be_charged_what_it_set_aside():
-    lost = Fault("valkey", "pause", began=10.0, ended=14.0)
+    lost = Fault("valkey", "pause", began=10.0, ended=14.0, broken=10.0, mending=14.0)
     assert wrong_tokens([FINE, sample(11)], {"demo": 514}, lost) == []
     assert wrong_tokens([FINE, sample(1)], {"demo": 514}, lost) != []
 

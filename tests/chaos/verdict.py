@@ -20,12 +20,17 @@ TYPED = frozenset({429, 502, 503, 504})
 
 @dataclass(frozen=True)
 class Fault:
-    """What was broken, and from when to when, by `time.monotonic`. It ends when the process serves, or all flows."""
+    """What was broken, and from when to when, by `time.monotonic`. It ends when the process serves, or all flows.
+
+    Breaking and mending take their time, too: from `broken` to `mending` nothing got through for certain.
+    """
 
     service: str
     how: str
     began: float
     ended: float
+    broken: float
+    mending: float
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ def _wrong_meanwhile(sample: Sample, fault: Fault, needs: frozenset[str]) -> lis
         found.append(f"{sample}: no error for a lost dependency")
     if sample.code == "internal_error":
         found.append(f"{sample}: a bug, by its own word")
-    lasted = fault.began + 0.5 < sample.sent and sample.ended < fault.ended
+    lasted = fault.broken + 0.5 < sample.sent and sample.ended < fault.mending
     if lasted and fault.how in ("cut", "silence", "pause") and fault.service in needs and sample.is_whole:
         found.append(f"{sample}: made without {fault.service}, and says nothing")
     return found

@@ -77,10 +77,8 @@ async def survived(
     pids = stack.pids()
     async with offered(stack.url, stack.keys, kinds(), stack.pace, seed) as offering:
         await asyncio.sleep(BEFORE_SECONDS)
-        began = time.monotonic()
         meeting = asyncio.create_task(_meet(offering, service))
-        await asyncio.to_thread(_break, breaking, seconds)
-        fault = Fault(service, how, began, time.monotonic())
+        fault = await asyncio.to_thread(_break, service, how, breaking, seconds)
         await meeting
         await _until_calm(offering, fault)
     verdict = judge(fault, offering.samples, {kind.name: kind.needs for kind in kinds()})
@@ -105,9 +103,13 @@ async def _meet(offering: Offering, service: str) -> None:
     )
 
 
-def _break(breaking: Callable[[], AbstractContextManager[None]], seconds: float) -> None:
+def _break(service: str, how: str, breaking: Callable[[], AbstractContextManager[None]], seconds: float) -> Fault:
+    began = time.monotonic()
     with breaking():
+        broken = time.monotonic()
         time.sleep(seconds)
+        mending = time.monotonic()
+    return Fault(service, how, began, time.monotonic(), broken, mending)
 
 
 async def _until_calm(offering: Offering, fault: Fault) -> None:
