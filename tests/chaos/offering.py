@@ -14,7 +14,7 @@ import httpx2
 # What a call may take that has no deadline of its own; then the client calls it hung.
 PATIENCE_SECONDS = 40.0
 # Words of reasons that a wait of less than a second or two has too, when the machine is busy.
-_LATE = ("time", "too long", "could not be checked", "tool_cache does not answer", "The model does not answer")
+_LATE = ("time", "too long", "could not be checked", "tool_cache does not answer")
 
 
 @dataclass

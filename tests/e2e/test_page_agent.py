@@ -55,6 +55,14 @@ async def test_a_question_is_asked_as_the_person_chose_and_the_choice_is_remembe
     assert here.agent.requests[-1].options.strategy == "plan"
 
 
+async def timeline_of_chosen(visit, here, language):
+    """How the answer to the question `chosen` was found, opened, on a page in that language."""
+    page = await visit(f"/#key={here.key()}", locale=language)
+    await page.locator("#question").fill("chosen")
+    await page.keyboard.press("Enter")
+    return await opened(page.locator(".turn"))
+
+
 @pytest.mark.parametrize(
     ("language", "said_"),
     [
@@ -75,10 +83,7 @@ async def test_the_way_that_was_chosen_is_told_with_its_reason(visit, here, lang
         words("Nothing."),
         end(),
     )
-    page = await visit(f"/#key={here.key()}", locale=language)
-    await page.locator("#question").fill("chosen")
-    await page.keyboard.press("Enter")
-    timeline = await opened(page.locator(".turn"))
+    timeline = await timeline_of_chosen(visit, here, language)
     await expect(timeline.locator(".chosen")).to_have_text(said_)
 
 
@@ -100,10 +105,7 @@ async def test_a_question_that_is_begun_as_before_says_so(visit, here, language,
         words("Nothing."),
         end(),
     )
-    page = await visit(f"/#key={here.key()}", locale=language)
-    await page.locator("#question").fill("chosen")
-    await page.keyboard.press("Enter")
-    timeline = await opened(page.locator(".turn"))
+    timeline = await timeline_of_chosen(visit, here, language)
     await expect(timeline.locator(".chosen").last).to_have_text(said_)
 
 

@@ -44,7 +44,7 @@ class TokenFiles:
         """The bytes, or None when the generation has gone in the meantime."""
         try:
             # Not by way of a Path: forty are read for one search, and making it takes as long as the reading.
-            file = os.open(f"{self._directory}/{generation[-2:]}/{generation}", os.O_RDONLY)
+            file = os.open(self._name(generation), os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:
@@ -58,8 +58,11 @@ class TokenFiles:
         self._path(generation).unlink(missing_ok=True)
 
     def _path(self, generation: str) -> Path:
+        return Path(self._name(generation))
+
+    def _name(self, generation: str) -> str:
         # 256 folders keep each of them small with a hundred thousand documents.
-        return self._directory / generation[-2:] / generation
+        return f"{self._directory}/{generation[-2:]}/{generation}"
 
 
 def sync_path(path: Path) -> None:
