@@ -228,9 +228,18 @@ def preview(rows: Rows, max_rows: int = 10) -> str:
 
 
 def _passage(passage: Passage) -> tuple[dict[str, Any], str]:
-    body: dict[str, Any] = {"document_id": passage.document_id, "title": _heading(passage.title)}
-    optional = {"section": _heading(passage.section), "page": passage.page, "language": passage.language}
-    return body | {key: value for key, value in optional.items() if value} | {"text": _unmarked(passage.text)}, "text"
+    """Every turn reads all of it again: nothing is said twice, nor what the text shows by itself, as its language."""
+    title, section = _heading(passage.title), _heading(passage.section)
+    body: dict[str, Any] = {} if passage.document_id in title else {"document_id": passage.document_id}
+    optional = {"section": section, "page": passage.page}
+    text = _unmarked(_below_heading(passage.text, passage.section))
+    return body | {"title": title} | {key: value for key, value in optional.items() if value} | {"text": text}, "text"
+
+
+def _below_heading(text: str, section: str) -> str:
+    """A text without the heading of its section, where it begins with it."""
+    heading, (first, _, rest) = section.rpartition(" > ")[2].strip(), text.partition("\n")
+    return rest.lstrip() if heading and rest and first.strip() == heading else text
 
 
 def _page(page: Page) -> tuple[dict[str, Any], str]:
@@ -244,7 +253,7 @@ def _marks(body: Mapping[str, Any]) -> list[int]:
 
 def _named(number: int, body: Mapping[str, Any], text_field: str) -> dict[str, Any]:
     """A further source of a text."""
-    return {"n": number, **{key: value for key, value in body.items() if key not in (text_field, "language")}}
+    return {"n": number, **{key: value for key, value in body.items() if key != text_field}}
 
 
 def _heading(text: str) -> str:

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, create_model, field_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from services.orchestrator.arguments import ArgumentForm, Arguments, strict_json
+from services.orchestrator.calling.shown_schema import shown
 from services.orchestrator.model import ToolSpec
 from services.orchestrator.result_cache import CacheKey
 from services.orchestrator.results import Found
@@ -144,7 +145,7 @@ class Tool:
     @property
     def spec(self) -> ToolSpec:
         """What the model reads."""
-        return ToolSpec(self.name, self.description, self.form.schema)
+        return ToolSpec(self.name, self.description, shown(self.form.schema))
 
     @property
     def kind(self) -> str:

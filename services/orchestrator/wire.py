@@ -16,12 +16,11 @@ from services.orchestrator.tools import Tool
 
 
 def tool(one: Tool) -> pb.Tool:
-    """A tool as the model sees it."""
-    spec = one.spec
-    schema = json.dumps(spec.parameters, ensure_ascii=False)
+    """A tool with the whole schema of its arguments."""
+    schema = json.dumps(one.form.schema, ensure_ascii=False)
     return pb.Tool(
-        name=spec.name,
-        description=spec.description,
+        name=one.name,
+        description=one.description,
         parameters_schema_json=schema,
         kind=one.kind,
         writes=one.writes,

@@ -206,29 +206,31 @@ async def _until_gone(request: Request) -> None:
 
 
 async def _streamed(job: _Job, request: Request) -> Response:
-    """Server-sent events. What is refused is refused before the first of them, with its own status."""
-    first = await _while_there(request, _first(job))
-    if first is None:
+    """Server-sent events. What is refused is refused before their head, with its own status.
+
+    The head leaves once the work is among the running, as vLLM's does: nobody has to read it when the first token comes.
+    """
+    begun = await _while_there(request, _begun(job))
+    if begun is None:
         return _GONE
     include_usage = bool(job.request.stream_options and job.request.stream_options.include_usage)
 
     async def events() -> AsyncIterator[bytes]:
+        left, written = len(begun.pieces), completion.opening(job.head)
         async with aclosing(job.stream) as stream:
-            generation, pieces = first
-            left, written = len(generation.pieces) - len(pieces), completion.opening(job.head)
-            while left:
-                yield written + completion.deltas(job.head, pieces, paced=job.paced)
-                _, pieces = await anext(stream)
-                left, written = left - len(pieces), b""
-            written += completion.deltas(job.head, pieces, paced=job.paced)
-            async for _ in stream:
-                pass  # to its end, which it counts
+            async for _, pieces in stream:
+                left -= len(pieces)
+                written += completion.deltas(job.head, pieces, paced=job.paced)
+                if left:
+                    yield written
+                    written = b""
         # What is due at the end leaves with the end.
-        closing = completion.closing(job.head, generation, job.prompt_tokens, include_usage=include_usage)
+        closing = completion.closing(job.head, begun, job.prompt_tokens, include_usage=include_usage)
         yield written + b"".join(closing)
 
     return StreamingResponse(events(), media_type="text/event-stream", headers=_HEADERS | {"cache-control": "no-cache"})
 
 
-async def _first(job: _Job) -> tuple[Generation, list[Piece]]:
-    return await anext(job.stream)
+async def _begun(job: _Job) -> Generation:
+    generation, _ = await anext(job.stream)
+    return generation

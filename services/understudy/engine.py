@@ -59,6 +59,7 @@ class Engine:
     ) -> AsyncGenerator[tuple[Generation, list[Piece]]]:
         """Yields the pieces of `work()` when they are due, against one schedule, so that delays do not add up.
 
+        None of them first, as soon as the work is done and none is refused any more.
         The time to the first token counts from when the request `arrived`, by the loop's clock, and beyond it by the
         time in the queue: reading the request and the work are part of it. Raises what `work` raises, and QueueFull.
         """
@@ -71,6 +72,7 @@ class Engine:
                 self._metrics.queue_time.observe(started - queued)
                 self._metrics.prompt_tokens.inc(prompt_tokens)
                 generation = work()
+                yield generation, []
                 waited = started - queued
                 first_due = arrived + waited + self._profile.time_to_first_token(prompt_tokens, turn)
                 await asyncio.sleep(max(0.0, first_due - loop.time()))

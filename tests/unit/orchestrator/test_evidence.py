@@ -43,10 +43,27 @@ def test_a_passage_is_told_with_what_is_known_of_it():
         "title": "Contract 7",
         "section": "8.3",
         "page": 3,
-        "language": "es",
         "text": "Penalty of 2 %.",
     }
     assert "page" not in found[1]
+
+
+@pytest.mark.parametrize(
+    ("document", "section", "text", "told_document", "told_text"),
+    [
+        ("CT-7", "8.3", "It ends.", True, "It ends."),
+        ("Contract 7", "8.3", "It ends.", False, "It ends."),
+        ("CT-7", "8. End > 8.3 Notice", "8.3 Notice\n\nIt ends.", True, "It ends."),
+        ("CT-7", "8.3 Notice", "8.3 Notice", True, "8.3 Notice"),
+        ("CT-7", "8.3 Notice", "8.3 Notices\nIt ends.", True, "8.3 Notices\nIt ends."),
+        ("CT-7", "", "\nIt ends.", True, "\nIt ends."),
+    ],
+)
+def test_nothing_of_a_passage_is_said_twice(document, section, text, told_document, told_text):
+    one = Passage(document, "a", "Contract 7", "c7.pdf", 3, section, "es", text)
+    [found] = told(Evidence(), one)
+    assert ("document_id" in found) is told_document
+    assert found["text"] == told_text
 
 
 def test_footnotes_of_a_source_do_not_pass_for_citations():
@@ -150,7 +167,7 @@ def test_what_a_transcript_holds_already_is_only_named_and_another_transcript_ge
     evidence = Evidence()
     told(evidence, passage(), reader="main")
     assert told(evidence, passage(), reader="main") == [
-        {"n": 1, "document_id": "contract-7", "title": "Contract 7", "section": "8.3", "page": 3, "language": "es"}
+        {"n": 1, "document_id": "contract-7", "title": "Contract 7", "section": "8.3", "page": 3}
         | {"given": "above"}
     ]
     assert told(evidence, passage(), reader="s1")[0]["text"] == "Penalty of 2 %."
