@@ -270,13 +270,14 @@ async def _unsupported_numbers(text: str, support: Support) -> AsyncGenerator[tu
         sources = support.everything()
         unknown = [one for one in unknown if not any(has(source, one) for source in sources)]
         lack = lack_in(bare)
+        # Before all that may be computed from sources: an answer counts its documents in every other line.
+        unknown = [one for one in unknown if not support.is_count(one, said)]
         # What is cited first: among all numbers of all sources a computed one may be no more than chance.
         own = [mark for row in MARKS.finditer(sentence) for mark in numbers(row.group()) if mark in support.marks]
         for some in filter(None, ([support.source(mark) for mark in own], first, sources)):
             unknown = unexplained(said, unknown, some, support.asked)
         for figure in unknown if sources else unexplained(said, unknown, [], support.asked):
-            known = figure.text in lack or figure.text in told or support.is_count(figure, said)
-            if not known and (sources or _matters(figure)):
+            if figure.text not in lack and figure.text not in told and (sources or _matters(figure)):
                 told.add(figure.text)
                 yield sentence, Finding(FindingKind.NUMBER, figure.text, notes.NUMBER)
 

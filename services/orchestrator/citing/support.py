@@ -190,9 +190,11 @@ class Support:
 
     def _share(self, said: Statement, source: SourceText, together: Judgement) -> Judgement:
         """Of one among several marks: whether it adds anything. The sentence may be wrong without its fault."""
+        covered = len(said.keys & source.keys) / max(1, len(said.keys))
+        if covered >= _LEAST_COVERAGE or any(has(source, one) for one in said.figures):
+            return _SUPPORTED  # before all that a comparison computes
         found = self._compare(said, [source])
-        adds = found.figures_found or found.coverage >= _LEAST_COVERAGE or len(found.absent) < found.names
-        if adds or found.foreign or len(said.keys) < _LEAST_KEYS:
+        if len(found.absent) < found.names or found.foreign or len(said.keys) < _LEAST_KEYS:
             return _SUPPORTED
         return together if together.verdict is Verdict.WRONG else Judgement(Verdict.DOUBTFUL)
 
