@@ -2,6 +2,7 @@
 
 import asyncio
 import codecs
+import contextlib
 import copy
 import json
 import logging
@@ -33,6 +34,11 @@ _tracer = trace.get_tracer("sabueso")
 # The agent bounds a whole turn; these bound silence.
 _CONNECT_SECONDS, _SILENCE_SECONDS = 2.0, 120.0
 _RETRY_SECONDS = 0.2
+# For the end mark of a turn that is whole.
+_END_SECONDS = 1.0
+# It is read when what the turn said is on its way: at the end of an answer, or at tools that take longer.
+_END_AFTER_SECONDS = 0.003
+_END = object()
 _UTF_16 = codecs.getincrementaldecoder("utf-16-le")
 
 
@@ -88,6 +94,11 @@ class _PartialTurn:
             call.name = call.name or "" + (function.get("name") or "")
             call.arguments += function.get("arguments") or ""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing but the end mark can follow: usage comes last, and with each chunk only from some servers."""
+        return bool(self.finish) and self.usage is not None
+
     def turn(self, prompt_tokens: int) -> Turn:
         """The whole turn; `prompt_tokens` where the server does not say."""
         text = "".join(self.text)
@@ -109,7 +120,12 @@ class OpenAIModel:
         self._attempts = attempts
         # The client's own retries would sleep through a tenant's whole deadline on `Retry-After`.
         timeout = openai.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
-        self._client = openai.AsyncOpenAI(base_url=base_url, api_key="per-call", max_retries=0, timeout=timeout)
+        # aiohttp's transport: headers and body leave together, and a compiled parser reads what comes.
+        http = openai.DefaultAioHttpClient(timeout=timeout)
+        self._client = openai.AsyncOpenAI(
+            base_url=base_url, api_key="per-call", max_retries=0, timeout=timeout, http_client=http
+        )
+        self._ending = set[asyncio.Task[None]]()
 
     def named(self, name: str, profile: Profile) -> "OpenAIModel":
         """The model that the same server serves under `name`; it has no connections of its own to be closed."""
@@ -119,6 +135,7 @@ class OpenAIModel:
 
     async def close(self) -> None:
         """Closes the connections."""
+        await asyncio.gather(*self._ending)
         await self._client.close()
 
     async def stream(
@@ -129,11 +146,14 @@ class OpenAIModel:
         span = _tracer.start_span("model turn")
         partial = _PartialTurn()
         try:
-            async with await self._begun(messages, tools, sampling, _headers(self._api_key(), span)) as chunks:
-                async for chunk in chunks:
+            chunks = await self._begun(messages, tools, sampling, _headers(self._api_key(), span))
+            try:
+                while not partial.is_whole and (chunk := await anext(chunks, _END)) is not _END:
                     text = partial.add(chunk)
                     if text:
                         yield Delta(text)
+            finally:
+                await self._end(chunks, whole=partial.is_whole)
             if not partial.finish:
                 raise DependencyFailed("The model broke off.", dependency="model")
             yield partial.turn(sum(message.tokens for message in messages))
@@ -141,6 +161,14 @@ class OpenAIModel:
             _raise_known(error)
         finally:
             span.end()
+
+    async def _end(self, chunks: openai.AsyncStream[object], *, whole: bool) -> None:
+        """Closes a stream. Of a whole turn the end mark is read beside it, which lets the connection be used again."""
+        if not whole:
+            return await chunks.close()
+        ending = asyncio.create_task(_read_to_end(chunks), name="end of a model's stream")
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
     async def _begun(
         self,
@@ -183,6 +211,15 @@ class OpenAIModel:
                     raise
                 await asyncio.sleep(_RETRY_SECONDS)
         raise AssertionError("unreachable: attempts is at least 1")
+
+
+async def _read_to_end(chunks: openai.AsyncStream[object]) -> None:
+    # Whatever comes of it: the turn is whole, and a connection that is lost is replaced.
+    await asyncio.sleep(_END_AFTER_SECONDS)
+    with contextlib.suppress(openai.OpenAIError, ValueError, TimeoutError):
+        async with chunks, asyncio.timeout(_END_SECONDS):
+            while await anext(chunks, _END) is not _END:
+                pass
 
 
 def _raise_known(error: openai.OpenAIError | ValueError | RecursionError) -> NoReturn:

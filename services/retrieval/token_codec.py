@@ -65,16 +65,18 @@ def unpack(packed: Sequence[bytes]) -> TokenRows:
     counts = [rows for _, _, rows in heads]
     dimensions = heads[0][1] if heads else 0
     values = np.empty((sum(counts), dimensions), np.float32)
-    scales = [one[_HEADER.size : _HEADER.size + 2 * rows] for one, rows in zip(packed, counts, strict=True)]
+    written = [one[_HEADER.size : _HEADER.size + 2 * rows] for one, rows in zip(packed, counts, strict=True)]
+    scales = np.frombuffer(b"".join(written), "<f2").astype(np.float32)
     start = 0
     # As a rule all are of one format, and this is one step.
     for format, run in groupby(zip(packed, heads, strict=True), key=lambda one: one[1][0]):
         body = b"".join([one[_HEADER.size + 2 * rows :] for one, (_, _, rows) in run])
         width = dimensions if format == Format.INT8 else (dimensions + 1) // 2
-        written = np.frombuffer(body, np.int8).reshape(-1, width)
-        _write(Format(format), written, values[start : start + len(written)])
-        start += len(written)
-    return TokenRows(values, np.frombuffer(b"".join(scales), "<f2").astype(np.float32), counts)
+        steps = np.frombuffer(body, np.int8).reshape(-1, width)
+        part = slice(start, start + len(steps))
+        scales[part] /= _write(Format(format), steps, values[part])
+        start += len(steps)
+    return TokenRows(values, scales, counts)
 
 
 def dimensions_of(packed: bytes) -> int:
@@ -104,11 +106,14 @@ def _in_halves(values: NDArray[np.int8]) -> NDArray[np.uint8]:
     return nibbles[:, :half] | (nibbles[:, half:] << np.uint8(4))
 
 
-def _write(format: Format, written: NDArray[np.int8], values: NDArray[Any]) -> None:
+def _write(format: Format, written: NDArray[np.int8], values: NDArray[Any]) -> int:
+    """Writes the steps of rows into `values`; returns by how much they are too large."""
     if format is Format.INT8:
         values[:] = written
-        return
+        return 1
     half = written.shape[1]
-    # The shift to the right keeps the sign.
-    values[:, :half] = (written << 4) >> 4
-    values[:, half:] = (written >> 4)[:, : values.shape[1] - half]
+    # Where the upper half of the byte is, either value is right but for a factor: numpy shifts bytes one by one, and
+    # multiplies and masks them many at a time.
+    values[:, :half] = written * np.int8(16)
+    values[:, half:] = (written & np.int8(-16))[:, : values.shape[1] - half]
+    return 16

@@ -1,5 +1,6 @@
 """What goes over the wire to a model's server, and what is made of what comes back."""
 
+import asyncio
 import json
 from contextlib import aclosing, asynccontextmanager
 
@@ -7,7 +8,7 @@ import pytest
 
 from services.orchestrator.calling.profiles import LLAMA3_JSON, MISTRAL, OPENAI, PROFILES
 from services.orchestrator.calling.ways import Way, calling_model
-from services.orchestrator.model import Delta, Message, Sampling, ToolCall, ToolSpec, Turn
+from services.orchestrator.model import Delta, Message, Sampling, ToolCall, ToolSpec, Turn, Usage
 from services.orchestrator.openai_model import OpenAIModel
 from services.orchestrator.trials.valid_calls import FAMILIES, is_right, read, replayed
 from services.runtime.errors import DependencyFailed
@@ -229,6 +230,47 @@ async def test_a_character_that_was_cut_in_two_is_whole_and_half_of_one_is_repla
     shown, turn, _ = await turn_of(Odd(*pieces, chunk({"tool_calls": [call]})))
     assert shown == turn.text == "a😀b\ufffdc"
     assert turn.calls == (ToolCall("x\ufffd", "y\ufffd", "{}\ufffd"),)
+
+
+class Unhurried(Server):
+    """Keeps the end mark back until it may go, and knows its connections by the clients' ports."""
+
+    def __init__(self, text):
+        super().__init__(text)
+        self.may_end = asyncio.Event()
+        self.ports = []
+
+    async def __call__(self, scope, receive, send):
+        self.ports.append(scope["client"][1])
+
+        async def held(message):
+            if b"[DONE]" in message.get("body", b""):
+                await self.may_end.wait()
+            await send(message)
+
+        await super().__call__(scope, receive, held)
+
+
+async def test_a_turn_is_whole_with_its_usage_and_the_end_mark_is_read_beside_it():
+    server = Unhurried("Hola.")
+    async with serving(server) as model:
+        _, turn = await asked_for(model, MESSAGES, (SEARCH,))
+        assert (turn.text, turn.usage) == ("Hola.", Usage(10, 5))
+        server.may_end.set()
+        async with asyncio.timeout(5):
+            while not all(task.done() for task in asyncio.all_tasks() if task.get_name() == "end of a model's stream"):
+                await asyncio.sleep(0.01)
+        await asked_for(model, MESSAGES, (SEARCH,))
+    assert len(set(server.ports)) == 1
+
+
+async def test_a_server_that_never_ends_its_stream_costs_a_connection_and_no_answer():
+    server = Unhurried("Hola.")
+    async with serving(server) as model:
+        for _ in range(2):
+            assert (await asked_for(model, MESSAGES, (SEARCH,)))[1].text == "Hola."
+        server.may_end.set()
+    assert len(set(server.ports)) == 2
 
 
 @pytest.mark.parametrize("arguments", ["[" * 100_000, '{"a": NaN}', '{"a": "\\ud800"}', '{"a": 1, "a": 2}'])
