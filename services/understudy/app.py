@@ -208,7 +208,7 @@ async def _until_gone(request: Request) -> None:
 async def _streamed(job: _Job, request: Request) -> Response:
     """Server-sent events. What is refused is refused before their head, with its own status.
 
-    The head leaves once the work is among the running, as vLLM's does: nobody has to read it when the first token comes.
+    The head leaves once the work is under way, as vLLM's does: nobody has to read it when the first token comes.
     """
     begun = await _while_there(request, _begun(job))
     if begun is None:

@@ -167,8 +167,7 @@ def test_what_a_transcript_holds_already_is_only_named_and_another_transcript_ge
     evidence = Evidence()
     told(evidence, passage(), reader="main")
     assert told(evidence, passage(), reader="main") == [
-        {"n": 1, "document_id": "contract-7", "title": "Contract 7", "section": "8.3", "page": 3}
-        | {"given": "above"}
+        {"n": 1, "document_id": "contract-7", "title": "Contract 7", "section": "8.3", "page": 3} | {"given": "above"}
     ]
     assert told(evidence, passage(), reader="s1")[0]["text"] == "Penalty of 2 %."
     assert told(evidence, passage())[0]["text"] == "Penalty of 2 %."
