@@ -1,7 +1,8 @@
 """The moves of every strategy: a model turn, the tool calls that it asks for, and a question of our own."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing, asynccontextmanager, closing
 
 from services.orchestrator.call_memory import Failure
 from services.orchestrator.dispatch import Outcome
@@ -51,21 +52,38 @@ async def think(model: Model, run: Run, *, with_tools: bool) -> AsyncGenerator[E
 
 async def act(run: Run, calls: Sequence[ToolCall]) -> AsyncGenerator[Event]:
     """Runs calls of the transcript's last message together, and notes what they gave in the order of the calls."""
-    yield Thought(run.step, run.turn.text, run.step_id)
-    for call in calls:
-        yield CallStarted(run.step, call.id, call.name, call.arguments_json, run.step_id)
     outcomes: dict[str, Outcome] = {}
-    async with aclosing(run.tools.run(calls, run.tool_seconds(), run.shield.refusal)) as ended:
-        async for outcome in ended:
+    async with aclosing(run.tools.run(calls, run.tool_seconds(), run.shield.refusal)) as ended, _ahead(ended) as first:
+        yield Thought(run.step, run.turn.text, run.step_id)
+        for call in calls:
+            yield CallStarted(run.step, call.id, call.name, call.arguments_json, run.step_id)
+        outcome = await first
+        while outcome is not None:
             outcomes[outcome.call.id] = outcome
             for event in _ended(run, outcome):
                 yield event
+            outcome = await anext(ended, None)
     for call in calls:
         for event in await run.observe(outcomes[call.id]):
             yield event
     if run.tools.memory.cache_lost:
         for event in run.degrade(Degraded("tool_cache", "tool_cache does not answer")):
             yield event
+
+
+@asynccontextmanager
+async def _ahead(ended: AsyncGenerator[Outcome]) -> AsyncGenerator[asyncio.Task[Outcome | None]]:
+    """The first of what ends: the calls are on their way while the reader is told of them."""
+
+    async def first() -> Outcome | None:
+        return await anext(ended, None)
+
+    task = asyncio.create_task(first())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def ask(model: Model, run: Run, messages: Sequence[Message], sampling: Sampling, seconds: float) -> str:
