@@ -22,9 +22,9 @@ from services.orchestrator.model import Delta, Message, Sampling, ToolCall, Tool
 from services.orchestrator.result_cache import MemoryStore, ResultCache
 from services.orchestrator.results import Found, Passage, Passages, Rows
 from services.orchestrator.routing.router import AskTheModel
-from services.orchestrator.run import Task
 from services.orchestrator.shield.tenant_shield import TenantShield
 from services.orchestrator.strategies.registry import strategies
+from services.orchestrator.task import Task
 from services.orchestrator.tools import SqlQuery, Tool, VectorSearch
 from services.runtime.recognition.injections.version import version
 from services.runtime.tenants import GuardTools

@@ -34,9 +34,9 @@ from services.orchestrator.planning.planner import Planner
 from services.orchestrator.result_cache import MemoryStore, ResultCache
 from services.orchestrator.results import Passage, Passages, Rows
 from services.orchestrator.routing.router import AskTheModel
-from services.orchestrator.run import Limits, Task
 from services.orchestrator.strategies.plan import Plan, PlanPolicy
 from services.orchestrator.strategies.registry import strategies
+from services.orchestrator.task import Limits, Task
 from services.orchestrator.tools import SqlQuery, Tool, VectorSearch
 from services.runtime.errors import InvalidField
 

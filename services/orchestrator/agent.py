@@ -15,12 +15,13 @@ from services.orchestrator.events import Event
 from services.orchestrator.model import CHARS_PER_TOKEN, Message
 from services.orchestrator.reflecting.reflection import Reflection, Unreflecting
 from services.orchestrator.results import Degraded
-from services.orchestrator.run import Limits, Run, Task, begin
+from services.orchestrator.run import Run, begin
 from services.orchestrator.scenario import scenario_of
 from services.orchestrator.shield.shield import Shield, Unshielded
 from services.orchestrator.stopwatch import Part
 from services.orchestrator.strategies.auto import AUTO, Auto
 from services.orchestrator.strategies.strategy import Strategy
+from services.orchestrator.task import Limits, Task
 from services.runtime.errors import ServiceError
 
 # Part of a task's time that summing up its conversation may take.

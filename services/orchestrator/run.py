@@ -12,7 +12,7 @@ from services.orchestrator.citing.marks import CitationFilter
 from services.orchestrator.citing.support import Support
 from services.orchestrator.dispatch import Dispatcher, Outcome
 from services.orchestrator.events import Chosen, Event
-from services.orchestrator.evidence import Evidence, EvidenceBudgets
+from services.orchestrator.evidence import Evidence
 from services.orchestrator.model import (
     LEAST_TURN_TOKENS,
     Delta,
@@ -29,6 +29,7 @@ from services.orchestrator.results import Degraded, has_content
 from services.orchestrator.routing.router import Route
 from services.orchestrator.shield.shield import Shield
 from services.orchestrator.stopwatch import Part
+from services.orchestrator.task import Limits, Task
 from services.orchestrator.transcript import Transcript, described
 
 # What is left for handing over an answer when the model has lost the race against the deadline.
@@ -39,36 +40,6 @@ _LEAST_TOOL_SECONDS = 0.05
 _MIN_TOOL_TURN_TOKENS = 1024
 # Turns in which a model only repeats itself.
 _MOST_REPEATING_TURNS = 2
-
-
-@dataclass(frozen=True)
-class Task:
-    """One question and the ceilings of its answer. `seconds`: time for all of it.
-
-    `max_iterations`: turns with tools, of the run and of each of its parts. `tenant_id` is what a router knows it by.
-    `include_evidence`: what the model was shown is told too.
-    """
-
-    question: str
-    history: Sequence[Message] = ()
-    max_iterations: int = 6
-    seconds: float = 60
-    sampling: Sampling = field(default_factory=Sampling)
-    strategy: str = "react"
-    reflecting: Reflecting = Reflecting.OFF
-    tenant_id: str = ""
-    include_evidence: bool = False
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Ceilings of every run. The last `reserve_seconds` of a run are kept for its last turn."""
-
-    run_tokens: int = 60_000
-    history_tokens: int = 4_000
-    observation_chars: int = 24_000
-    reserve_seconds: float = 10
-    evidence: EvidenceBudgets = field(default_factory=EvidenceBudgets)
 
 
 @dataclass

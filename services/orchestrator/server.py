@@ -28,7 +28,6 @@ from services.orchestrator.result_cache import ResultCache
 from services.orchestrator.routing.embedding_router import EmbeddingRouter
 from services.orchestrator.routing.encoder import RememberedVectors
 from services.orchestrator.routing.router import AskTheModel
-from services.orchestrator.run import Limits
 from services.orchestrator.sampling.clients import EvaluationClient
 from services.orchestrator.sampling.outbox import Outbox
 from services.orchestrator.sampling.sampler import Sampler
@@ -40,6 +39,7 @@ from services.orchestrator.shield.tenant_shield import Shields
 from services.orchestrator.strategies.auto import Auto
 from services.orchestrator.strategies.plan import Plan, PlanPolicy
 from services.orchestrator.strategies.registry import strategies
+from services.orchestrator.task import Limits
 from services.orchestrator.timed import TimedEncoder, TimedModel
 from services.orchestrator.tool_calls import ToolCalls
 from services.orchestrator.tool_maker import ToolTimeouts

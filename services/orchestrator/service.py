@@ -19,12 +19,12 @@ from services.orchestrator.model import Message, Sampling
 from services.orchestrator.query_transform import Transform
 from services.orchestrator.reflecting.reflection import Reflecting
 from services.orchestrator.result_cache import ResultCache
-from services.orchestrator.run import Task
 from services.orchestrator.sampling.sampler import Sampler, Unsampled
 from services.orchestrator.sessions.sessions import SessionOptions, Sessions
 from services.orchestrator.shield.tenant_shield import Shields
 from services.orchestrator.stopwatch import Part, Stopwatch
 from services.orchestrator.strategies.auto import AUTO
+from services.orchestrator.task import Task
 from services.orchestrator.tool_calls import ToolCalls, Wanted
 from services.orchestrator.toolbox import Toolbox
 from services.orchestrator.turn_cache import CacheMode

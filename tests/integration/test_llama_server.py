@@ -28,8 +28,8 @@ from services.orchestrator.events import CallFinished, CallStarted, Finished
 from services.orchestrator.model import Delta, Message, Sampling, ToolCall, ToolSpec, Turn
 from services.orchestrator.openai_model import OpenAIModel
 from services.orchestrator.routing.router import AskTheModel
-from services.orchestrator.run import Task
 from services.orchestrator.strategies.registry import strategies
+from services.orchestrator.task import Task
 from tests.recorded_runs import TODAY, Case, dispatcher, play, serving
 from tests.unit.orchestrator.agent_world import of, text_of
 

@@ -10,10 +10,10 @@ from opentelemetry import trace
 
 from services.orchestrator import named_model
 from services.orchestrator.events import Event, Finished, Shown
-from services.orchestrator.run import Task
 from services.orchestrator.sampling.choice import is_chosen
 from services.orchestrator.sampling.finished_answer import answer_of, kept_part
 from services.orchestrator.sampling.outbox import Outbox
+from services.orchestrator.task import Task
 from services.runtime.tenants import Evaluation, TenantDirectory
 
 log = logging.getLogger(__name__)

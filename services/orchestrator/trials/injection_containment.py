@@ -31,12 +31,12 @@ from services.orchestrator.events import Text
 from services.orchestrator.model import Delta, Message, Sampling, ToolCall, ToolSpec, Turn
 from services.orchestrator.result_cache import MemoryStore, ResultCache
 from services.orchestrator.results import Found, Page, Pages, Passage, Passages, Reply, Rows
-from services.orchestrator.run import Task
 from services.orchestrator.shield.addresses import addresses, squeezed
 from services.orchestrator.shield.canary import canary_of
 from services.orchestrator.shield.heard import is_content, words_of
 from services.orchestrator.shield.tenant_shield import TenantShield
 from services.orchestrator.strategies.react import React
+from services.orchestrator.task import Task
 from services.orchestrator.tools import SqlQuery, Tool, VectorSearch, WebSearch
 from services.orchestrator.trials import injection_sets as sets
 from services.runtime.errors import InvalidField

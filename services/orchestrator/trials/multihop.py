@@ -26,9 +26,9 @@ from services.orchestrator.planning.planner import Planner
 from services.orchestrator.result_cache import MemoryStore, ResultCache
 from services.orchestrator.results import Passage, Passages
 from services.orchestrator.routing.router import AskTheModel
-from services.orchestrator.run import Task
 from services.orchestrator.strategies.plan import Plan
 from services.orchestrator.strategies.registry import strategies
+from services.orchestrator.task import Task
 from services.orchestrator.tools import Tool, VectorSearch
 from services.orchestrator.turn_cache import CacheMode
 

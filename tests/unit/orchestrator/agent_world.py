@@ -12,10 +12,10 @@ from services.orchestrator.model import ToolCall
 from services.orchestrator.result_cache import MemoryStore, ResultCache
 from services.orchestrator.results import Pages, Passage, Passages, Rows
 from services.orchestrator.routing.router import AskTheModel
-from services.orchestrator.run import Limits, Task
 from services.orchestrator.stopwatch import Stopwatch
 from services.orchestrator.strategies.auto import Auto
 from services.orchestrator.strategies.registry import strategies
+from services.orchestrator.task import Limits, Task
 from services.orchestrator.tools import SqlQuery, Tool, VectorSearch, WebSearch
 
 QUESTION = "How many contracts did we sign?"

@@ -15,9 +15,9 @@ from services.orchestrator.reflecting.model_reflection import ModelReflection
 from services.orchestrator.reflecting.reflection import Reflecting
 from services.orchestrator.results import Degraded, Pages, Rows
 from services.orchestrator.routing.router import Route
-from services.orchestrator.run import Limits
 from services.orchestrator.shield.tenant_shield import TenantShield
 from services.orchestrator.strategies.plan import Plan, PlanPolicy
+from services.orchestrator.task import Limits
 from services.orchestrator.timed import TimedModel
 from services.runtime.errors import DependencyFailed, InvalidField, LimitExceeded, ServiceError
 from services.runtime.tenants import GuardTools

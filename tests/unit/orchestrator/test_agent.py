@@ -19,10 +19,10 @@ from services.orchestrator.events import (
 )
 from services.orchestrator.model import Delta, Message, Sampling, ScriptedModel, ToolCall, Turn, Usage
 from services.orchestrator.results import Degraded, Passage, Passages, Rows
-from services.orchestrator.run import Limits, Task
 from services.orchestrator.shield.shield import Unshielded
 from services.orchestrator.shield.tenant_shield import TenantShield
 from services.orchestrator.shield.verdicts import Verdicts
+from services.orchestrator.task import Limits, Task
 from services.runtime.errors import DeadlineExceeded, DependencyFailed, LimitExceeded
 from services.runtime.recognition.injections.detector import Detector
 from services.runtime.tenants import GuardTools

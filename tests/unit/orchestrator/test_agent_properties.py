@@ -22,10 +22,11 @@ from services.orchestrator.events import (
 )
 from services.orchestrator.model import Message, Turn
 from services.orchestrator.reflecting.reflection import Unreflecting
-from services.orchestrator.run import Limits, Task, begin
+from services.orchestrator.run import begin
 from services.orchestrator.shield.shield import Unshielded
 from services.orchestrator.strategies.auto import AUTO
 from services.orchestrator.strategies.react import React
+from services.orchestrator.task import Limits, Task
 from services.runtime.errors import ServiceError
 from tests.unit.orchestrator import virtual_time
 from tests.unit.orchestrator.agent_world import collect, dispatcher_of, of, text_of

@@ -8,8 +8,8 @@ from services.orchestrator.first_calls import Remembering
 from services.orchestrator.model import Message, Sampling, ScriptedModel, Turn
 from services.orchestrator.result_cache import MemoryStore, ResultCache
 from services.orchestrator.routing.router import AskTheModel
-from services.orchestrator.run import Task
 from services.orchestrator.strategies.registry import strategies
+from services.orchestrator.task import Task
 from services.orchestrator.turn_cache import CacheMode
 from services.runtime.errors import DependencyFailed
 from tests.unit.orchestrator.agent_world import COUNT, QUESTION, SEARCH, call, dispatcher, fails, finds_nothing, of

@@ -7,10 +7,11 @@ from services.orchestrator.events import CallStarted, Cited, Text, Thought
 from services.orchestrator.model import Message, Sampling, ScriptedModel, Spent, Turn, Usage
 from services.orchestrator.reflecting.reflection import Unreflecting
 from services.orchestrator.results import Degraded
-from services.orchestrator.run import Limits, Task, begin
+from services.orchestrator.run import begin
 from services.orchestrator.shield.shield import Unshielded
 from services.orchestrator.stopwatch import Part, Stopwatch
 from services.orchestrator.strategies.react import React, synthesise
+from services.orchestrator.task import Limits, Task
 from services.orchestrator.timed import TimedEncoder, TimedModel
 from services.orchestrator.turns import ask
 from services.runtime.errors import DependencyFailed, LimitExceeded

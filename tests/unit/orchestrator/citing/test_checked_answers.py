@@ -9,8 +9,8 @@ from services.orchestrator.model import ScriptedModel, Turn, Usage
 from services.orchestrator.reflecting.model_reflection import ModelReflection
 from services.orchestrator.reflecting.reflection import MARKED, Reflecting
 from services.orchestrator.routing.router import AskTheModel
-from services.orchestrator.run import Task
 from services.orchestrator.strategies.registry import strategies
+from services.orchestrator.task import Task
 from tests.unit.orchestrator.agent_world import COUNT, QUESTION, SEARCH, dispatcher, of, text_of
 
 

@@ -10,9 +10,9 @@ from services.orchestrator.events import CallFinished, CallStarted, Finish, Plan
 from services.orchestrator.model import Message, Turn, Usage
 from services.orchestrator.planning.planner import Planner
 from services.orchestrator.results import Passages
-from services.orchestrator.run import Limits, Task
 from services.orchestrator.shield.shield import Unshielded
 from services.orchestrator.strategies.plan import Plan
+from services.orchestrator.task import Limits, Task
 from services.runtime.errors import DependencyFailed
 from tests.unit.orchestrator import virtual_time
 from tests.unit.orchestrator.agent_world import (

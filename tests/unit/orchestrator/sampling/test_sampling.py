@@ -11,12 +11,12 @@ from prometheus_client import REGISTRY
 from services.orchestrator.events import CallStarted, Finish, Finished, Shown, Text, Timings
 from services.orchestrator.model import Usage
 from services.orchestrator.results import Page, Passage, Rows
-from services.orchestrator.run import Task
 from services.orchestrator.sampling.anonymous import Names, anonymous
 from services.orchestrator.sampling.choice import is_chosen
 from services.orchestrator.sampling.finished_answer import answer_of
 from services.orchestrator.sampling.outbox import Outbox
 from services.orchestrator.sampling.sampler import Sampler
+from services.orchestrator.task import Task
 from services.runtime.errors import DependencyFailed, Overloaded
 from services.runtime.recognition.folding import fold
 from services.runtime.recognition.identifiers import find_identifiers
