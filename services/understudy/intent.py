@@ -9,6 +9,7 @@ from services.runtime.expressions.quantities import comparisons
 from services.understudy.arithmetic import arithmetic
 from services.understudy.schema_words import SchemaWords
 from services.understudy.signs import Need, sign_scores
+from services.understudy.sql_request import codes, without_codes
 from services.understudy.words import content, fold, stem
 
 
@@ -125,6 +126,7 @@ def need_of(text: str, words: SchemaWords | None) -> Need:
         scores[Need.SQL] += 1.0 * min(2, len(known)) + 0.7 * min(2, len(words.values(text)))
         if _counts_what_no_table_holds(text, words):
             scores[Need.SQL] -= 3
+        scores[Need.SQL] -= _beside_tables(text, words)
         if not known and scores[Need.WEB]:
             scores[Need.WEB] += 1
     elif _counts_time(text):
@@ -155,6 +157,31 @@ def _counts_what_no_table_holds(text: str, words: SchemaWords) -> bool:
     columns = [words.column_of(noun) for noun in nouns]
     held = any(map(words.table_of, nouns)) or any(place and not place.column.is_date for place in columns)
     return bool(nouns) and not held
+
+
+# Words of asking for numbers, of which no table has a column.
+_OF_NUMBERS = frozenset(
+    map(
+        stem,
+        "sum suma sumar add total average media mean number numero list lista largest mayor first primer last ultimo "
+        "still sigue siguen money dinero remain queda".split(),
+    )
+)
+
+
+def _beside_tables(text: str, words: SchemaWords) -> float:
+    """How much the words of a text that no table has, which are not values, dates or amounts, speak against one.
+
+    Of a thing that goes by a code less is said: a column where there is nothing else, and hardly one where there is.
+    """
+    told = (*words.values(text), *comparisons(text), *date_ranges(text, date(2000, 1, 1)))
+    rest = "".join(" " if any(one.start <= at < one.end for one in told) else char for at, char in enumerate(text))
+    coded = bool(codes(text))
+    asked = {stem(word) for word in content(without_codes(rest)) if not any(map(str.isdigit, word))} - _OF_NUMBERS
+    unknown = {one for one in asked if not words.knows(one)}
+    if coded and not unknown and any(map(words.column_of, asked)):
+        return -3
+    return 3 if len(unknown) > (1 if coded else 2) * max(1, len(asked - unknown)) else 0
 
 
 def _counts_time(text: str) -> bool:
