@@ -46,7 +46,8 @@ solicitud request application; subida rise; sueldo salary; suma sum; superficie 
 rate fee; tarjeta card; tasa rate fee; tipo type kind; tope cap limit; trabajador worker employee; trabajar work;
 trabajo work job; traslado transfer; tribunal court; trimestre quarter; uso use; vacaciones holidays holiday vacation;
 valor value; vencimiento expiry due maturity; venta sale; verano summer; viaje travel trip; vigencia term validity;
-vigente force; vivienda housing; voluntad will; zona area zone
+vigente force; vigilar guard; vivienda housing; voluntad will; zona area zone; asegurar insure; borrar delete; contar
+count; descontar deduct; dormir sleep; fumar smoke; ganar earn; llevar wear; renovar renew; revisar review; servir serve
 """
 
 # Each line is of one meaning: Spanish words | English words. Kept narrow: what is wide makes passages answer what they

@@ -181,7 +181,7 @@ def _beside_tables(text: str, words: SchemaWords) -> float:
     unknown = {one for one in asked if not words.knows(one)}
     if coded and not unknown and any(map(words.column_of, asked)):
         return -3
-    return 3 if len(unknown) > (1 if coded else 2) * max(1, len(asked - unknown)) else 0
+    return 4 if len(unknown) > (1 if coded else 2) * max(1, len(asked - unknown)) else 0
 
 
 def _counts_time(text: str) -> bool:
