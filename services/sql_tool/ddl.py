@@ -73,8 +73,8 @@ def _name(rest: str) -> str:
 def _relation(statement: str) -> tuple[str, tuple[str, ...]] | None:
     try:
         tree = sqlglot.parse_one(statement, dialect="postgres")
-    except SqlglotError:
-        return None
+    except Exception:
+        return None  # besides its own errors sqlglot has those of Python for some malformed text
     schema = tree.this
     table = schema.this if isinstance(schema, exp.Schema) else schema
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):

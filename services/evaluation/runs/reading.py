@@ -4,13 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from services.evaluation.answered import Answered, Call, Json, Passage
 from services.evaluation.golden.item import PAGE, TABLE, Item
 from services.evaluation.runs.record import Evidence
+from services.evaluation.sql_text import parsed
 
 Fields = Mapping[str, Any]
 # Between the sources of one passage: rows of a statement may be from several tables.
@@ -109,12 +108,11 @@ def source_of(one: Fields) -> str:
 
 def tables_of(statement: str) -> list[str]:
     """Names of the tables that it reads, sorted. A statement that cannot be read has none."""
-    try:
-        parsed = sqlglot.parse_one(statement, read="postgres")
-    except SqlglotError:
+    tree = parsed(statement)
+    if tree is None:
         return []
-    made = {one.alias for one in parsed.find_all(exp.CTE)}
-    return sorted({table.name for table in parsed.find_all(exp.Table)} - made)
+    made = {one.alias for one in tree.find_all(exp.CTE)}
+    return sorted({table.name for table in tree.find_all(exp.Table)} - made)
 
 
 def page_name(url: str) -> str:

@@ -9,10 +9,10 @@ from datetime import time as midnight
 from decimal import Decimal
 from typing import Any, Protocol
 
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot import exp
 
 from services.evaluation.answered import Json
+from services.evaluation.sql_text import parsed
 from services.evaluation.tools.expectation import as_day
 
 # Averages are rounded by one writer and not by another.
@@ -61,11 +61,8 @@ async def equivalent(
 
 def asks_for_an_order(statement: str) -> bool:
     """Whether the outermost SELECT has ORDER BY. A statement that cannot be read has none."""
-    try:
-        parsed = parse_one(statement, read="postgres")
-    except SqlglotError:
-        return False
-    return isinstance(parsed, exp.Query) and parsed.args.get("order") is not None
+    tree = parsed(statement)
+    return isinstance(tree, exp.Query) and tree.args.get("order") is not None
 
 
 def same_rows(wanted: Rows, got: Rows, *, ordered: bool) -> bool:

@@ -1,7 +1,7 @@
 """What the gateway answered, read."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from services.evaluation.runs import prompts, reading
@@ -84,6 +84,7 @@ def test_tables_are_those_that_are_read_and_not_those_that_the_statement_makes()
 
 
 @given(st.text())
+@example("0?")
 def test_any_text_for_a_statement_or_an_address_gives_some_source(text):
     assert isinstance(reading.source_of({"statement": text}), str)
     assert isinstance(reading.source_of({"url": text}), str)
