@@ -207,7 +207,7 @@ class OpenAIModel:
                     stream_cls=openai.AsyncStream[object],
                 )
             except (openai.APIConnectionError, openai.InternalServerError) as error:
-                if attempt == self._attempts or isinstance(error, openai.APITimeoutError):
+                if attempt == self._attempts or _is_late(error):
                     raise
                 await asyncio.sleep(_RETRY_SECONDS)
         raise AssertionError("unreachable: attempts is at least 1")
@@ -232,10 +232,18 @@ def _raise_known(error: openai.OpenAIError | ValueError | RecursionError) -> NoR
         raise LimitExceeded(
             "The model's limit for this tenant is used up.", setting="model", retry_after=wait
         ) from None
-    if isinstance(error, openai.APITimeoutError):
+    if _is_late(error):
         raise DeadlineExceeded("The model did not answer in time.", stage="model") from None
     said = "refused the request" if 400 <= status < 500 else "does not answer"
     raise DependencyFailed(f"The model {said}.", dependency="model") from None
+
+
+def _is_late(error: BaseException) -> bool:
+    """Whether it is about time. The transport calls connections that are refused or lost a time-out, too."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, TimeoutError):
+        cause = cause.__cause__
+    return cause is not None
 
 
 def _headers(token: str, span: trace.Span) -> Mapping[str, str]:

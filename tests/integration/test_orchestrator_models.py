@@ -232,6 +232,43 @@ async def test_a_character_that_was_cut_in_two_is_whole_and_half_of_one_is_repla
     assert turn.calls == (ToolCall("x\ufffd", "y\ufffd", "{}\ufffd"),)
 
 
+@asynccontextmanager
+async def hanging_up():
+    """A server that reads a request and hangs up; its address, and how many asked."""
+    asked = []
+
+    async def hang_up(reader, writer):
+        await reader.read(1)
+        asked.append(1)
+        writer.transport.abort()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+
+
+async def turn_at(url):
+    model = OpenAIModel(f"{url}/v1", "m", lambda: "key")
+    try:
+        return await asked_for(model, MESSAGES, (SEARCH,))
+    finally:
+        await model.close()
+
+
+async def test_a_connection_that_is_lost_before_the_answer_is_tried_again_and_then_is_no_time_out():
+    async with hanging_up() as (url, asked):
+        with pytest.raises(DependencyFailed, match="does not answer"):
+            await turn_at(url)
+    assert asked == [1, 1]
+
+
+async def test_a_server_that_is_not_there_is_no_time_out():
+    async with hanging_up() as (url, _):
+        pass
+    with pytest.raises(DependencyFailed, match="does not answer"):
+        await turn_at(url)
+
+
 class Unhurried(Server):
     """Keeps the end mark back until it may go, and knows its connections by the clients' ports."""
 
