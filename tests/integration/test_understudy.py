@@ -236,7 +236,8 @@ async def test_a_client_who_goes_frees_its_place(stream):
     async with client(latency_profile="h100-tp2", max_running=1) as one:
         url = str(one.base_url).removesuffix("/v1/")
         with pytest.raises(openai.APITimeoutError):
-            await ask(one.with_options(timeout=0.4), messages=messages, stream=stream)
+            answer = await ask(one.with_options(timeout=0.4), messages=messages, stream=stream)
+            await anext(aiter(answer))  # a stream has begun, and says nothing yet
         for _ in range(50):
             seen = await metrics_of(url)
             if seen["vllm:num_requests_running"] == 0:
