@@ -235,9 +235,13 @@ async def test_a_client_who_goes_frees_its_place(stream):
     messages = [{"role": "system", "content": "word " * 80_000}, {"role": "user", "content": "hola"}]
     async with client(latency_profile="h100-tp2", max_running=1) as one:
         url = str(one.base_url).removesuffix("/v1/")
-        with pytest.raises(openai.APITimeoutError):
+
+        async def first():
             answer = await ask(one.with_options(timeout=0.4), messages=messages, stream=stream)
-            await anext(aiter(answer))  # a stream has begun, and says nothing yet
+            return await anext(aiter(answer))  # a stream has begun, and says nothing yet
+
+        with pytest.raises(openai.APITimeoutError):
+            await first()
         for _ in range(50):
             seen = await metrics_of(url)
             if seen["vllm:num_requests_running"] == 0:
