@@ -3,19 +3,21 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-# A call is checked against the whole schema, and the complaint says what is wrong: bounds of texts and lists are hardly
-# ever met, and every turn would read them.
-_ONLY_CHECKED = frozenset(("minLength", "maxLength", "minItems", "maxItems", "pattern"))
+# A call is checked against the whole schema, and the complaint says what is wrong: these bounds are hardly ever met,
+# and every turn would read them. A pattern is kept: it may be all that says how a value is written.
+_ONLY_CHECKED = frozenset(("minLength", "maxLength", "minItems", "maxItems"))
+# A decimal as text, as the parameters of verified queries may be written.
+DECIMAL_TEXT = {"type": "string", "pattern": r"^[+-]?\d+(\.\d+)?$"}
 _OF_SCHEMAS = ("properties", "$defs", "definitions")
 _LISTS_OF_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SCHEMAS = ("items", "additionalProperties", "not")
 
 
 def shown(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """`schema` without bounds of lengths and patterns; a number that may also come as a text is a number."""
+    """`schema` without bounds of lengths; a number whose digits may also come as a text is a number."""
     kept = {key: _shown(key, value) for key, value in schema.items() if key not in _ONLY_CHECKED}
     match kept.get("anyOf"):
-        case [{"type": "number" | "integer"} as number, {"type": "string", **more}] if not more:
+        case [{"type": "number"} as number, text] if text == DECIMAL_TEXT:
             del kept["anyOf"]
             return {**number, **kept}
         case _:

@@ -60,7 +60,7 @@ def compare(
     if said.language and not foreign and not said.label_keys & keys:
         names += said.labelled
     return Comparison(
-        coverage=len(said.keys & keys) / max(1, len(said.keys)),
+        coverage=coverage(said, keys),
         missing=missing,
         misplaced=tuple(one for one in missing if any(has_another(source, one, said) for source in sources)),
         differing=next((why for one in missing for source in sources if (why := other_unit(source, one))), ""),
@@ -72,6 +72,11 @@ def compare(
         figures_found=len(said.figures) - len(unknown),
         telling=sum(map(_tells, (one for one in said.figures if one not in unknown))),
     )
+
+
+def coverage(said: Statement, keys: frozenset[str]) -> float:
+    """Share of the statement's words that are among `keys`, a source's."""
+    return len(said.keys & keys) / max(1, len(said.keys))
 
 
 def _tells(figure: Figure) -> float:

@@ -9,7 +9,7 @@ from enum import Enum
 
 from services.orchestrator.citing import notes
 from services.orchestrator.citing.absence import is_left_out, speaks_of_absence
-from services.orchestrator.citing.comparing import Comparison, compare, contraries
+from services.orchestrator.citing.comparing import Comparison, compare, contraries, coverage
 from services.orchestrator.citing.counting import is_count, may_count
 from services.orchestrator.citing.denial import is_lacking, lack_in
 from services.orchestrator.citing.figure_support import follows_with, has
@@ -190,8 +190,7 @@ class Support:
 
     def _share(self, said: Statement, source: SourceText, together: Judgement) -> Judgement:
         """Of one among several marks: whether it adds anything. The sentence may be wrong without its fault."""
-        covered = len(said.keys & source.keys) / max(1, len(said.keys))
-        if covered >= _LEAST_COVERAGE or any(has(source, one) for one in said.figures):
+        if coverage(said, source.keys) >= _LEAST_COVERAGE or any(has(source, one) for one in said.figures):
             return _SUPPORTED  # before all that a comparison computes
         found = self._compare(said, [source])
         if len(found.absent) < found.names or found.foreign or len(said.keys) < _LEAST_KEYS:

@@ -3,8 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.orchestrator.calling.shown_schema import shown
+from services.sql_tool.verified_types import SCALARS
 
-NUMBER = {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+$"}], "description": "EUR"}
+NUMBER = {
+    "anyOf": [{"type": "number", "minimum": 0}, SCALARS["numeric"].schema["anyOf"][1]],
+    "description": "EUR",
+}
+MIXED = {"anyOf": [{"type": "number"}, {"type": "string", "minLength": 1}]}
 
 
 @pytest.mark.parametrize(
@@ -14,9 +19,12 @@ NUMBER = {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "patter
         (NUMBER, {"type": "number", "minimum": 0, "description": "EUR"}),
         # Any text, or one of several kinds: a number is not all that it may be.
         ({"anyOf": [{"type": "number"}, {"type": "null"}]}, {"anyOf": [{"type": "number"}, {"type": "null"}]}),
+        (MIXED, {"anyOf": [{"type": "number"}, {"type": "string"}]}),
+        # A pattern may be all that says how a value is written.
+        (SCALARS["timestamp"].schema, SCALARS["timestamp"].schema),
         ({"type": "array", "items": NUMBER, "maxItems": 3}, None),
         # Arguments may be called as a keyword is.
-        ({"properties": {"pattern": {"pattern": "a"}, "title": {}}}, {"properties": {"pattern": {}, "title": {}}}),
+        ({"properties": {"minLength": {"minLength": 1}, "x": {}}}, {"properties": {"minLength": {}, "x": {}}}),
         # What is no schema stays as it is.
         ({"enum": [{"pattern": 1}], "default": {"pattern": 1}, "additionalProperties": False}, None),
         ({"anyOf": True, "items": [1], "properties": None}, None),
