@@ -52,7 +52,7 @@ def clauses(passages: Sequence[Passage]) -> list[Clause]:
 @lru_cache(maxsize=1024)
 def _clauses(passage: Passage) -> tuple[Clause, ...]:
     text = _RULE.sub("", _HEADER.sub("", clean(passage.text)))
-    spoken = passage.language or language(text)
+    spoken = language(text)
     section = _SECTION_NUMBER.search(passage.section)
     cuts = [(one.start(), one.end(), one["number"]) for one in _NUMBER.finditer(text) if _opens(one)]
     numbered = {start for start, _, _ in cuts}

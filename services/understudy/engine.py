@@ -59,7 +59,7 @@ class Engine:
     ) -> AsyncGenerator[tuple[Generation, list[Piece]]]:
         """Yields the pieces of `work()` when they are due, against one schedule, so that delays do not add up.
 
-        None of them first, as soon as the work is done and none is refused any more.
+        The first yield has none, and comes as soon as the work is done: from then on nothing is refused.
         The time to the first token counts from when the request `arrived`, by the loop's clock, and beyond it by the
         time in the queue: reading the request and the work are part of it. Raises what `work` raises, and QueueFull.
         """

@@ -16,7 +16,6 @@ class Passage:
     document: str
     title: str
     section: str
-    language: str
     text: str
 
 
@@ -115,7 +114,7 @@ def read_findings(results: Sequence[tuple[str, str]]) -> Findings:
 def _passage(one: Mapping[str, Any]) -> Passage:
     title, text = _text(one.get("title")), _text(one.get("text"))
     document = _text(one.get("document_id")) or title
-    return Passage(_number(one), document, title, _text(one.get("section")), _text(one.get("language")), text)
+    return Passage(_number(one), document, title, _text(one.get("section")), text)
 
 
 def _rows(body: Mapping[str, Any]) -> Rows:

@@ -23,8 +23,8 @@ from services.understudy.words import alike, content, fold, language, stem, stem
 
 # How well a sentence must support an answer (`support`): less where the languages differ, for only cognates, names and
 # the glossary's words can be recognised there. Chosen on one half of XQuAD's articles, by
-# `services.understudy.trials.refusals`, so that 0.95 are refused without the passage: of that half of all of it, with
-# eight passages, 0.96 in Spanish and in English, and answered with it 0.67 and 0.71.
+# `services.understudy.trials.refusals`, so that about 0.95 are refused without the passage: of that half of all of it,
+# with eight passages, 0.951 in Spanish and 0.948 in English, and answered with it 0.68 and 0.72.
 MIN_SUPPORT, MIN_SUPPORT_ACROSS = 5.8, 5.6
 # What is taken off where the deed that is asked for is told in no word that is known.
 _UNTOLD_DEED = 1.0
@@ -42,7 +42,6 @@ _LEAST_PASSAGES, _UNSEEN_WEIGHT = 8, 0.4
 _MANY_SENTENCES, _MIN_SCORE_AMONG_MANY = 24, 1.4
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:\.\d+)*(?![\w%-])")
 _MIN_SENTENCE_WORDS = 3
-_TELLING_WORDS = 12
 _MAX_CHARS, _MAX_FOLLOWING_CHARS = 420, 240
 
 
@@ -163,7 +162,7 @@ def read(question: str, passages: Sequence[Passage], limit: int = 3) -> Found:
     lacking: list[tuple[float, Lack, str]] = []
     best = closest_lacking = 0.0
     for rank, passage in enumerate(passages):
-        told_in = _told_in(passage)
+        told_in = language(passage.text)
         same = told_in == spoken
         reach = asked.reach(whole[passage.number], _sentences(passage, texts))
         if reach < _MIN_REACH or not _holds_names(question, passage, same):
@@ -195,7 +194,10 @@ def _in_other_words(question: str, passages: Sequence[Passage], texts: Mapping[i
     told = [statements(texts[one.number], one.section.rsplit(" > ", 1)[-1]) for one in passages]
     found = paraphrased(
         question,
-        [(_names(one), _told_in(one), [each.text for each in own]) for one, own in zip(passages, told, strict=True)],
+        [
+            (_names(one), language(one.text), [each.text for each in own])
+            for one, own in zip(passages, told, strict=True)
+        ],
     )
     least = _MIN_SCORE_AMONG_MANY if sum(map(len, told)) > _MANY_SENTENCES else 0
     if not found or found[0].score < least:
@@ -263,12 +265,6 @@ def _matter(question: str, texts: Sequence[Sequence[str]]) -> Asked:
     """What is asked, without codes: every passage that may answer holds them, so they tell nothing of its sentences."""
     rest = Asked(without_codes(question), texts)
     return rest if rest.stems else Asked(question, texts)
-
-
-def _told_in(passage: Passage) -> str:
-    """The language of a passage's own words where they are enough to tell: a document may hold more than one."""
-    enough = len(passage.text.split()) >= _TELLING_WORDS
-    return language(passage.text) if enough or not passage.language else passage.language
 
 
 def _names(passage: Passage) -> str:

@@ -9,7 +9,7 @@ from services.runtime.expressions.quantities import comparisons
 from services.understudy.arithmetic import arithmetic
 from services.understudy.schema_words import SchemaWords
 from services.understudy.signs import Need, sign_scores
-from services.understudy.sql_request import codes, without_codes
+from services.understudy.sql_request import blank, codes, without_codes
 from services.understudy.words import content, fold, stem
 
 
@@ -120,13 +120,16 @@ def need_of(text: str, words: SchemaWords | None) -> Need:
     if is_talk(text):
         return Need.TALK
     scores = sign_scores(text)
-    scores[Need.SQL] += 2.5 * bool(comparisons(text)) + 1.0 * bool(date_ranges(text, date(2000, 1, 1)))
+    compared, dated = comparisons(text), date_ranges(text, date(2000, 1, 1))
+    scores[Need.SQL] += 2.5 * bool(compared) + 1.0 * bool(dated)
     if words is not None:
         known = [word for word in {stem(word) for word in content(text)} if words.table_of(word)]
-        scores[Need.SQL] += 1.0 * min(2, len(known)) + 0.7 * min(2, len(words.values(text)))
+        values = words.values(text)
+        scores[Need.SQL] += 1.0 * min(2, len(known)) + 0.7 * min(2, len(values))
         if _counts_what_no_table_holds(text, words):
             scores[Need.SQL] -= 3
-        scores[Need.SQL] -= _beside_tables(text, words)
+        told = [(one.start, one.end) for one in (*values, *compared, *dated)]
+        scores[Need.SQL] -= _beside_tables(blank(text, told), words)
         if not known and scores[Need.WEB]:
             scores[Need.WEB] += 1
     elif _counts_time(text):
@@ -170,14 +173,12 @@ _OF_NUMBERS = frozenset(
 
 
 def _beside_tables(text: str, words: SchemaWords) -> float:
-    """How much the words of a text that no table has, which are not values, dates or amounts, speak against one.
+    """How much the words of a text without its values, dates and amounts speak against a table: those that none has.
 
     Of a thing that goes by a code less is said: a column where there is nothing else, and hardly one where there is.
     """
-    told = (*words.values(text), *comparisons(text), *date_ranges(text, date(2000, 1, 1)))
-    rest = "".join(" " if any(one.start <= at < one.end for one in told) else char for at, char in enumerate(text))
     coded = bool(codes(text))
-    asked = {stem(word) for word in content(without_codes(rest)) if not any(map(str.isdigit, word))} - _OF_NUMBERS
+    asked = {stem(word) for word in content(without_codes(text)) if not any(map(str.isdigit, word))} - _OF_NUMBERS
     unknown = {one for one in asked if not words.knows(one)}
     if coded and not unknown and any(map(words.column_of, asked)):
         return -3

@@ -1,6 +1,7 @@
 """What a question asks of a database: how it counts, orders and groups, before any column is chosen."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
@@ -98,7 +99,7 @@ class Request:
 def read_request(question: str, today: date) -> Request:
     """Reads a question in Spanish or English."""
     limits, dates = comparisons(question), date_ranges(question, today)
-    plain = _blank(fold(question), [(one.start, one.end) for one in (*limits, *dates)])
+    plain = blank(fold(question), [(one.start, one.end) for one in (*limits, *dates)])
     count = _COUNT.search(plain)
     superlative = _SUPERLATIVE.search(plain)
     top = _TOP_NUMBER.search(plain)
@@ -129,7 +130,8 @@ def read_request(question: str, today: date) -> Request:
     )
 
 
-def _blank(text: str, spans: list[tuple[int, int]]) -> str:
+def blank(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """`text` with spaces in place of its parts from one place to another."""
     for start, end in spans:
         text = text[:start] + " " * (end - start) + text[end:]
     return text

@@ -66,20 +66,16 @@ def asked(question: Question, shelf: Sequence[Passage]) -> Outcome:
     ]
     best = sorted(scored, reverse=True)[: _NAMED_TOP_K if named else _TOP_K]
     found = [shelf[-index] for _, share, index in best if share]
-    numbered = [
-        Passage(number, one.document, one.title, one.section, one.language, one.text)
-        for number, one in enumerate(found, 1)
-    ]
+    numbered = [Passage(number, one.document, one.title, one.section, one.text) for number, one in enumerate(found, 1)]
     return Outcome(question, tuple(quote.text for quote in extract(question.text, numbered)))
 
 
 def _sections(name: str, text: str) -> Iterator[Passage]:
     title = text.partition("\n")[0].removeprefix("# ")
-    spoken = language(text)
     opening, *rest = _HEADING.split(text)
-    yield Passage(0, name, title, "", spoken, opening.partition("\n")[2].strip())
+    yield Passage(0, name, title, "", opening.partition("\n")[2].strip())
     for heading, body in zip(rest[::2], rest[1::2], strict=True):
-        yield Passage(0, name, title, heading, spoken, body.strip())
+        yield Passage(0, name, title, heading, body.strip())
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from services.understudy.evidence import Passage
 from services.understudy.extract import extract
 from services.understudy.trials.false_premises import Outcome, Question
-from services.understudy.words import language
 
 
 def outcomes(path: Path, half: str) -> list[Outcome]:
@@ -19,10 +18,7 @@ def outcomes(path: Path, half: str) -> list[Outcome]:
     for line in path.read_text(encoding="utf-8").splitlines():
         one = json.loads(line)
         if half in ("all", one["half"]):
-            passages = [
-                Passage(number, f"d{number}", "", "", language(text), text)
-                for number, text in enumerate(one["passages"], 1)
-            ]
+            passages = [Passage(number, f"d{number}", "", "", text) for number, text in enumerate(one["passages"], 1)]
             quotes = tuple(quote.text for quote in extract(one["question"], passages))
             found.append(Outcome(Question(one["question"], one["says"]), quotes))
     return found

@@ -46,7 +46,7 @@ def cases(folder: Path, asked: str, read: str, half: str, passages: int) -> Iter
     titles = sorted(paragraphs, key=lambda title: hashlib.sha256(f"xquad\n{title}".encode()).digest())
     middle = (len(titles) + 1) // 2
     for title in titles[:middle] if half == "dev" else titles[middle:]:
-        own = [_passage(title, index, one["context"], read) for index, one in enumerate(paragraphs[title])]
+        own = [_passage(title, index, one["context"]) for index, one in enumerate(paragraphs[title])]
         for index, paragraph in enumerate(questions[title]):
             for one in paragraph["qas"]:
                 chance = random.Random(one["id"])
@@ -54,7 +54,7 @@ def cases(folder: Path, asked: str, read: str, half: str, passages: int) -> Iter
                 more = max(0, passages - len(own))
                 for other in chance.sample([name for name in titles if name != title], more):
                     at = chance.randrange(len(paragraphs[other]))
-                    others.append(_passage(other, at, paragraphs[other][at]["context"], read))
+                    others.append(_passage(other, at, paragraphs[other][at]["context"]))
                 chance.shuffle(others)
                 said = [each for each in paragraphs[title][index]["qas"] if each["id"] == one["id"]]
                 answers = said[0].get("answers")
@@ -78,15 +78,12 @@ def _articles(folder: Path, language: str) -> dict[str, list[dict[str, Any]]]:
     return {one["title"]: one["paragraphs"] for one in whole["data"]}
 
 
-def _passage(title: str, index: int, text: str, language: str) -> Passage:
-    return Passage(0, f"{title}-{index}", "", "", language, text)
+def _passage(title: str, index: int, text: str) -> Passage:
+    return Passage(0, f"{title}-{index}", "", "", text)
 
 
 def _numbered(passages: Sequence[Passage]) -> list[Passage]:
-    return [
-        Passage(number, one.document, one.title, one.section, one.language, one.text)
-        for number, one in enumerate(passages, 1)
-    ]
+    return [Passage(number, one.document, one.title, one.section, one.text) for number, one in enumerate(passages, 1)]
 
 
 def main() -> None:

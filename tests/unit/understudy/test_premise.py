@@ -90,7 +90,7 @@ def test_a_true_premise_is_not_blamed(question, text):
 
 
 def told(question, text):
-    passage = Passage(1, "d", "T", "", language(text), text)
+    passage = Passage(1, "d", "T", "", text)
     found = Findings(passages=(passage,), searched=frozenset({"vector_search"}))
     return compose(question, [Part(question, Need.DOCUMENTS, 0)], found, read_schema(""), language(question))
 

@@ -16,13 +16,13 @@ SPANISH = [
 ENGLISH = ["4.1 Insurance. The supplier keeps liability insurance of 3 million."]
 
 
-def passage(number, text, language="es", section="Condiciones especiales", document=None):
-    return Passage(number, document or f"d{number}", f"T{number}", section, language, text)
+def passage(number, text, section="Condiciones especiales", document=None):
+    return Passage(number, document or f"d{number}", f"T{number}", section, text)
 
 
 def mixed():
     found = [passage(n, SPANISH[n % 2]) for n in range(1, 5)]
-    found += [passage(n, ENGLISH[0], "en", "Special conditions") for n in range(5, 8)]
+    found += [passage(n, ENGLISH[0], "Special conditions") for n in range(5, 8)]
     found += [passage(n, f"9.{n} Varios. Asunto propio número {n} de este acuerdo concreto.") for n in range(8, 11)]
     return found
 
@@ -123,7 +123,7 @@ def test_numbered_items_are_told_apart_however_they_are_laid_out(layout, spoken)
     for texts in (TEXTS[spoken], [text.capitalize() for text in TEXTS[spoken]]):
         if layout.startswith("6.2 {") and texts[0][0].islower():
             continue  # `2.5 points` is no clause
-        found = [one for one in clauses([passage(1, layout.format(*texts), spoken)]) if one.number]
+        found = [one for one in clauses([passage(1, layout.format(*texts))]) if one.number]
         assert [one.number for one in found] == ["6.2", "9.4"]
         assert [text.rstrip(".").lower() in one.text.lower() for one, text in zip(found, texts, strict=True)] == [
             True,
@@ -150,11 +150,11 @@ def test_items_without_numbers_recur_by_themselves():
         f"Conditions:\n{keys}\n- Garden: mown every {n} weeks in summer.\n- Roof: cleaned by firm number 9{n}."
         for n in (2, 3, 5)
     ]
-    found = [passage(n, text, "en", "Particulars") for n, text in enumerate(texts, start=1)]
+    found = [passage(n, text, "Particulars") for n, text in enumerate(texts, start=1)]
     (group,), _ = recurring_clauses("What recurs?", found)
     assert group.sentence("en") == "Keys: two sets, 40 euros for each one lost."
     rows = [
-        passage(n, text.replace("- ", "| ").replace(": ", " | ").replace(".", " |"), "en")
+        passage(n, text.replace("- ", "| ").replace(": ", " | ").replace(".", " |"))
         for n, text in enumerate(texts, start=1)
     ]
     (group,), _ = recurring_clauses("What recurs?", rows)
@@ -167,10 +167,10 @@ def rental(n, special="", spoken="en"):
         "en": "2.1 Rent. The rent is paid on day 5 of each month under the general conditions of payment.",
         "es": "2.1 Renta. La renta se paga el día 5 de cada mes según las condiciones generales de pago.",
     }
-    found = [passage(n, ordinary[spoken], spoken, f"Lease {n} > 2. Rent", f"d{n}")]
+    found = [passage(n, ordinary[spoken], f"Lease {n} > 2. Rent", f"d{n}")]
     if special:
         section = "Special conditions" if spoken == "en" else "Condiciones especiales"
-        found.append(passage(100 + n, special, spoken, f"Lease {n} > {section}", f"d{n}"))
+        found.append(passage(100 + n, special, f"Lease {n} > {section}", f"d{n}"))
     return found
 
 
@@ -214,7 +214,7 @@ def test_what_is_labelled_so_counts_before_what_only_mentions_it():
         "1.4 The special conditions of the annex prevail over everything that is said here or elsewhere.",
         "6.2 Pets (special condition). They are allowed with a deposit of 300 euros.",
     ]
-    found = [passage(10 * n + k, texts[k], "en", "Lease", f"d{n}") for n in range(1, 5) for k in (0, 1)]
+    found = [passage(10 * n + k, texts[k], "Lease", f"d{n}") for n in range(1, 5) for k in (0, 1)]
     groups, _ = recurring_clauses("which special conditions recur?", found)
     assert [group.number for group in groups] == ["6.2"]
 
@@ -232,7 +232,7 @@ def test_any_word_may_qualify_what_recurs(question, number):
     found = []
     for n in range(1, 7):
         found += rental(n, "6.2 Pets. Animals stay with a deposit of 300 euros.")
-        found.append(passage(200 + n, "5.5 Students pay 20 % less.", "en", "Lease > 5. Exceptions", f"d{n}"))
+        found.append(passage(200 + n, "5.5 Students pay 20 % less.", "Lease > 5. Exceptions", f"d{n}"))
     groups, _ = recurring_clauses(question, found)
     assert [group.number for group in groups] == [number]
 
@@ -243,15 +243,13 @@ def test_what_nothing_is_called_does_not_recur():
 
 
 def test_a_heading_that_the_text_repeats_is_no_clause():
-    found = [
-        passage(n, "7. Noise after ten\n7.1 Quiet. It is quiet.", "en", "Lease > 7. Noise after ten") for n in (1, 2)
-    ]
+    found = [passage(n, "7. Noise after ten\n7.1 Quiet. It is quiet.", "Lease > 7. Noise after ten") for n in (1, 2)]
     assert "7" not in [one.number for one in clauses(found)]
 
 
 def test_a_heading_over_several_things_is_not_enough():
     text = "5.1 Keys are handed over at the porter's desk.\n5.2 Fines of 25 euros are due for lost keys."
-    found = [passage(n, text, "en", "Lease > 5. Keys and fines") for n in range(1, 5)]
+    found = [passage(n, text, "Lease > 5. Keys and fines") for n in range(1, 5)]
     assert [group.number for group in recurring_clauses("Which fines recur?", found)[0]] == ["5.2"]
-    found = [passage(n, text, "en", "Lease > 5. Fines") for n in range(1, 5)]
+    found = [passage(n, text, "Lease > 5. Fines") for n in range(1, 5)]
     assert [group.number for group in recurring_clauses("Which fines recur?", found)[0]] == ["5.1", "5.2"]

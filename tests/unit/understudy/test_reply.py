@@ -37,7 +37,7 @@ OTHER = Tool(
 ALL = [SEARCH, SQL, WEB, OTHER]
 HYBRID = "¿Cuántos contratos de más de 100k€ firmamos en 2025, y qué condiciones especiales se repiten?"
 RESULTS = {
-    "vector_search": {"passages": [{"n": 1, "document_id": "d", "title": "T", "language": "es", "text": "Nada."}]},
+    "vector_search": {"passages": [{"n": 1, "document_id": "d", "title": "T", "text": "Nada."}]},
     "sql_query": {"n": 2, "columns": ["contracts_count"], "rows": [[3]], "row_count": 1, "truncated": False},
     "web_search": {"results": [{"n": 3, "title": "T", "url": "https://x.example", "snippet": "S.", "published": ""}]},
 }
