@@ -41,8 +41,9 @@ $(VENV)/.ready: protos/gen/.stamp services/embedding/convert.py $(wildcard servi
 	@$(BIN)/python -m services.embedding.convert .sabueso/models/multilingual-e5-small
 	@touch $@
 
-lock: $(VENV)/bin/uv ## resolve the newest versions of all packages into requirements.lock (then python -m local.clients lock-ray: none is in both)
+lock: $(VENV)/bin/uv ## resolve the newest versions of all packages into requirements.lock, those of Ray into ray.lock
 	@$(BIN)/uv pip compile pyproject.toml --group all --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --python-version 3.11 --quiet $(if $(UPGRADE),--upgrade) -o requirements.lock
+	@$(BIN)/python -m local.clients lock-ray
 
 # ---- running it --------------------------------------------------------------------------------------------------
 

@@ -12,8 +12,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from local.node import npm
-
 LOCKS = Path("tests/e2e/clients")
 LLAMA_LOCK = Path("tests/integration/llama_server.lock")
 RAGAS_LOCK = Path("tests/data/evals/metrics/ragas/requirements.lock")
@@ -93,6 +91,9 @@ def _pip(folder: Path, lock: Path, *options: str) -> subprocess.CompletedProcess
 def _node(folder: Path) -> subprocess.CompletedProcess[str]:
     for name in ("package.json", "package-lock.json"):
         shutil.copy(LOCKS / name, folder)
+    # Imported here: `lock-ray` runs before anything is installed.
+    from local.node import npm
+
     return _run([*npm(), "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder)])
 
 
